@@ -41,6 +41,7 @@ COMMON = {
     "_appending",
     "_local_modules",
     "_locks",
+    "_ranges",
     "_reading",
     "_lazy",
     "_extras",

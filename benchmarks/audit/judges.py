@@ -120,7 +120,18 @@ def make_dataset(folder: Path, seed: int, scenes: int) -> None:
 def train_sarm(work: Path) -> None:
     """Train SARM on other scenes of the same tasks, where it is not trained yet."""
     make_dataset(work / "train", TRAINING_SEED, TRAINING_SCENES)
-    flags = ["--causal", "--steps", "600", "--batch-size", "16", "--lr", "6e-4", "-o", str(work / "sarm")]
+    flags = [
+        "-T",
+        "causal=true",
+        "-T",
+        "steps=600",
+        "-T",
+        "batch-size=16",
+        "-T",
+        "lr=6e-4",
+        "-o",
+        str(work / "sarm"),
+    ]
     subprocess.run(
         [sys.executable, "-m", "stepscore", "train", "sarm", str(work / "train"), *flags], check=True
     )

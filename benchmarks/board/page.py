@@ -39,7 +39,7 @@ def page() -> str:
     parts = [
         "## Every judge\n",
         "```\npython -m benchmarks.board.make OUT\n"
-        "stepscore bench OUT --entries benchmarks/board/entries.yaml -o BOARD --no-cache\n```\n",
+        "stepscore bench OUT --entries benchmarks/board/entries.yaml -o BOARD -E cache=false\n```\n",
         f"{about['description']} {about['episodes']} episodes, {about['pairs']} pairs and {about['questions']} "
         f"questions of seed {about['seed']}, on which nothing was trained or fitted; fingerprint "
         f"`{about['fingerprint']}`. The same numbers as JSON, with coverage and method of every interval, are in "

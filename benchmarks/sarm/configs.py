@@ -16,7 +16,7 @@ from stepscore.models.sarm.encoders import FrameEncoder, get_encoder
 from stepscore.training.embedded.tasks import VIEW
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
 
-SARM, CAUSAL, AUGMENTED = "SARM", "SARM, causal", "SARM, --n-augmentations 1"
+SARM, CAUSAL, AUGMENTED = "SARM", "SARM, causal", "SARM, -T n-augmentations=1"
 STAGES = "SARM, progress from stages alone"
 INDEX, INDEX_SUCCESSES = "frame-index labels", "frame-index labels, successes alone"
 

@@ -60,7 +60,7 @@ def commands(work: Path, episodes: int) -> dict[str, list[str]]:
             *("-o", f"{work}/export_{episodes}/ten.rrd"),
         ],
         "audit": [
-            *("audit", f"{source}/videos", "--judge", "linear-time", "--no-trivial"),
+            *("audit", f"{source}/videos", "--judge", "linear-time", "-T", "trivial=false"),
             *("-o", f"{work}/audit_{episodes}"),
         ],
     }

@@ -1,9 +1,9 @@
 """The cost of an audit of the embedded judge, as a multiple of judging the same episodes once, in tokens.
 
 Eight bundled rollouts, audited by every probe. Limits: by default at most ten times the cost of judging once
-(``--full`` is printed beside it); no frame is decoded twice at one size (224 pixels for the judge, as recorded for
-probes that change pixels); the same video under another instruction reads its own words alone, less than half of the
-tokens that judging it takes; truncated videos are read off the curve, and ask for nothing.
+(``-T full=true`` is printed beside it); no frame is decoded twice at one size (224 pixels for the judge, as recorded
+for probes that change pixels); the same video under another instruction reads its own words alone, less than half of
+the tokens that judging it takes; truncated videos are read off the curve, and ask for nothing.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def main() -> None:
         every = audited(episodes, Path(made) / "every", full=True)
         tokens = tokens_by_episode(Path(made) / "every")
     check("cost of an audit over judging once", some.cost, 10.0)
-    print(f"cost with --full: {every.cost:.3g}, {len(tokens)} videos of {len(episodes)} episodes")
-    check(f"frames decoded with --full, of {frames} recorded at two sizes", every.decoded, 2 * frames)
+    print(f"cost with -T full=true: {every.cost:.3g}, {len(tokens)} videos of {len(episodes)} episodes")
+    check(f"frames decoded with -T full=true, of {frames} recorded at two sizes", every.decoded, 2 * frames)
     check("tokens for other words about a video over those for the video", words_share(tokens), 0.5)
     check("truncated videos that were judged", sum("~cut" in name for name in tokens), 0)
     if failed:

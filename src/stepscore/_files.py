@@ -33,7 +33,8 @@ def user_cache_folder() -> Path:
         return Path(base or Path.home() / ".cache") / "stepscore"
     except RuntimeError as error:
         raise RunError(
-            "There is no home folder for the call cache. Set STEPSCORE_CACHE to a folder, or judge with --no-cache."
+            "There is no home folder for the call cache. Set STEPSCORE_CACHE to a folder, or judge with -E "
+            "cache=false."
         ) from error
 
 

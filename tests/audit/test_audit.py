@@ -180,7 +180,7 @@ def test_the_clock_fails_an_audit_and_says_so(tmp_path: Path) -> None:
 
 def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path: Path) -> None:
     source = write_toy_rollouts(tmp_path / "toys", scenes=2)
-    command = ["audit", str(source), "--judge", "linear-time", "-o", str(tmp_path / "a"), "--probes"]
+    command = ["audit", str(source), "--judge", "linear-time", "-o", str(tmp_path / "a"), "-T"]
     runner = CliRunner()
     asked = runner.invoke(app, [*command, "frozen-first,other-task", "--json"])
     first = json.loads(asked.stdout)
@@ -198,7 +198,7 @@ def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path:
 def test_a_judge_that_needs_goal_images_is_audited_with_them(tmp_path: Path) -> None:
     source = write_toy_rollouts(tmp_path / "toys", scenes=2)
     flags = ["--judge", "similarity", "--model", "embedded", "-M", "gate=false", "-J", "frames=4"]
-    probes = ["--probes", "frozen-last,other-task", "--no-trivial", "--json"]
+    probes = ["-T", "probes=frozen-last,other-task", "-T", "trivial=false", "--json"]
     command = ["audit", str(source), *flags, *probes, "--goal", "last-success", "-o", str(tmp_path / "a")]
     results = json.loads(CliRunner().invoke(app, command).stdout)["results"]
     still, other, *recorded = results
@@ -288,8 +288,19 @@ def test_with_goal_images_the_similarity_with_them_stands_beside_the_judge(tmp_p
 
 def test_the_command_asks_again_and_more_densely_unless_probes_are_named(tmp_path: Path) -> None:
     source = str(write_toy_rollouts(tmp_path / "toys", scenes=1))
-    words = ["audit", source, "--judge", "topreward", "--model", "mock/-1.5", "--no-trivial", "--no-page"]
-    for more, made in (([], True), (["--probes", "slowed"], False)):
+    words = [
+        "audit",
+        source,
+        "--judge",
+        "topreward",
+        "--model",
+        "mock/-1.5",
+        "-T",
+        "trivial=false",
+        "-T",
+        "page=false",
+    ]
+    for more, made in (([], True), (["-T", "probes=slowed"], False)):
         out = tmp_path / f"audit{made}"
         assert CliRunner().invoke(app, [*words, "-o", str(out), *more]).exit_code == 0
         probes = {one["probe"] for one in json.loads((out / "audit.json").read_text())["results"]}
@@ -327,8 +338,8 @@ def test_the_command_audits_only_the_episodes_it_is_given_and_says_what_they_can
 ) -> None:
     source = str(write_toy_rollouts(tmp_path / "toys", scenes=2))
     ids = open_episodes(source).ids()
-    words = ["audit", source, "--judge", "linear-time", "--no-trivial", "--no-page", "--json"]
-    words += ["--probes", "frozen-first,still-success", "-o", str(tmp_path / "a"), "--episodes"]
+    words = ["audit", source, "--judge", "linear-time", "-T", "trivial=false", "-T", "page=false", "--json"]
+    words += ["-T", "probes=frozen-first,still-success", "-o", str(tmp_path / "a"), "--episodes"]
     asked = CliRunner().invoke(app, [*words, f"{ids[1]},0"])
     assert json.loads(asked.stdout)["episodes"] == 2
     said = " ".join(asked.stderr.split())

@@ -139,7 +139,7 @@ def test_the_command_judges_shards_says_which_are_missing_and_then_has_the_resul
     runner = CliRunner()
 
     def invoke(folder: str, *more: str) -> tuple[int, str, str]:
-        flags = ["--judge", "linear-time", "--probes", "frozen-first,reversed", "--json"]
+        flags = ["--judge", "linear-time", "-T", "probes=frozen-first,reversed", "--json"]
         ended = runner.invoke(app, ["audit", str(source), *flags, "-o", str(tmp_path / folder), *more])
         return ended.exit_code, ended.stdout, ended.stderr
 

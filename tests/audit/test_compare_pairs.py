@@ -227,7 +227,7 @@ class TestTheCommand:
         self, toy_pairs: tuple[Path, Path], tmp_path: Path
     ) -> None:
         asked = self.line(toy_pairs, tmp_path / "r", "--judge", "hop", "--model", "mock/<score>+10%</score>")
-        result = CliRunner().invoke(app, [*asked, "--no-cache", "--json"])
+        result = CliRunner().invoke(app, [*asked, "-E", "cache=false", "--json"])
         assert result.exit_code == 0, result.output
         rows = json.loads(result.stdout)
         assert {row["group"]["by"] for row in rows} == {"compare"}
@@ -252,7 +252,7 @@ class TestTheCommand:
         self, toy_pairs: tuple[Path, Path], tmp_path: Path
     ) -> None:
         asked = self.line(toy_pairs, tmp_path / "r", "--judge", "hop", "--model", "mock/x", "--dry-run")
-        result = CliRunner().invoke(app, [*asked, "--no-cache"])
+        result = CliRunner().invoke(app, [*asked, "-E", "cache=false"])
         assert result.exit_code == 0
         assert "12 pairs, 0 of which cannot be judged\n12 calls" in result.stdout
         assert not (tmp_path / "r").exists()
@@ -272,13 +272,13 @@ class TestTheCommand:
     def test_pairs_that_cannot_be_judged_are_named_and_end_in_1(
         self, toy_pairs: tuple[Path, Path], tmp_path: Path
     ) -> None:
-        asked = ["--judge", "similarity", "--model", "mock/0.5", "--no-cache"]
+        asked = ["--judge", "similarity", "--model", "mock/0.5", "-E", "cache=false"]
         ended = invoke(self.line(toy_pairs, tmp_path / "r", *asked))
         assert ended.code == 1
         assert "has no goal image" in ended.err
 
     def test_a_goal_image_is_given_as_to_judge(self, toy_pairs: tuple[Path, Path], tmp_path: Path) -> None:
         Image.fromarray(np.full((48, 64, 3), 200, np.uint8)).save(tmp_path / "goal.png")
-        asked = ["--judge", "similarity", "--model", "mock/0.5", "--no-cache"]
+        asked = ["--judge", "similarity", "--model", "mock/0.5", "-E", "cache=false"]
         ended = invoke(self.line(toy_pairs, tmp_path / "r", *asked, "--goal", str(tmp_path / "goal.png")))
         assert ended.code == 0, ended.err

@@ -221,8 +221,8 @@ def test_the_tables_name_what_a_perfect_judge_has(tmp_path: Path) -> None:
 def test_the_command_prints_consistency_and_refuses_it_for_a_curve(
     toy_pairs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    line = ["pairs", "score", str(toy_pairs[0]), "--source", str(toy_pairs[1]), "--no-cache"]
-    asked = ["--judge", "hop", "--model", "mock/<score>+10%</score>", "-J", "points=4", "--triples", "5"]
+    line = ["pairs", "score", str(toy_pairs[0]), "--source", str(toy_pairs[1]), "-E", "cache=false"]
+    asked = ["--judge", "hop", "--model", "mock/<score>+10%</score>", "-J", "points=4", "-T", "pairs=5"]
     ended = invoke([*line, *asked, "-o", str(tmp_path / "r"), "--consistency", "--json"])
     assert ended.code == 0, ended.err
     assert "Consistency: 82 more questions" in " ".join(ended.err.split())

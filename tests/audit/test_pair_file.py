@@ -211,7 +211,17 @@ def test_a_missing_image_and_a_link_that_leads_out_are_rows_with_their_error(
     os.remove(file.parent / "images" / "021.png")
     (file.parent / "images" / "021.png").symlink_to(outside)
     (file.parent / "images" / "022.png").write_bytes(b"not an image")
-    line = ["pairs", "score", str(file), "--judge", "hop", "--model", "mock/<score>+9%</score>", "--no-cache"]
+    line = [
+        "pairs",
+        "score",
+        str(file),
+        "--judge",
+        "hop",
+        "--model",
+        "mock/<score>+9%</score>",
+        "-E",
+        "cache=false",
+    ]
     ended = invoke([*line, "-o", str(tmp_path / "r"), "--columns", MAPPED, "--json"])
     assert ended.code == 1
     assert "leads out of" in ended.err
@@ -267,7 +277,9 @@ def test_judges_of_whole_videos_and_ends_that_are_not_there_are_refused(file: Pa
 
 def test_consistency_of_a_file_swaps_and_repeats_its_pairs(file: Path, tmp_path: Path) -> None:
     line = ["pairs", "score", str(file), "--columns", MAPPED, "-o", str(tmp_path / "r"), "--consistency"]
-    ended = invoke([*line, "--judge", "hop", "--model", "mock/<score>+9%</score>", "--json", "--no-cache"])
+    ended = invoke(
+        [*line, "--judge", "hop", "--model", "mock/<score>+9%</score>", "--json", "-E", "cache=false"]
+    )
     assert ended.code == 0, ended.err
     found = {row["metric"]: row["value"] for row in json.loads(ended.out)}
     assert found["consistency:antisymmetry"] == 0

@@ -119,7 +119,7 @@ def test_with_a_small_budget_some_probes_decide_and_the_others_are_named() -> No
     assert sum(count >= MIN_SCENES for count in counts) >= 5
     left_out = {short.probe for short in plan.shortfalls if not short.scenes}
     assert left_out
-    (said,) = [one for one in shortfall_sentences(plan) if "--full" in one]
+    (said,) = [one for one in shortfall_sentences(plan) if "-T full=true" in one]
     short = [one.probe for one in plan.shortfalls if one.needed == MIN_SCENES <= one.available]
     assert left_out == {
         one.probe for one in plan.shortfalls if one.available >= MIN_SCENES and not one.scenes
@@ -138,7 +138,7 @@ def test_too_few_scenes_are_said_beforehand_with_how_many_are_needed() -> None:
     assert planned(10, full=True).shortfalls == ()
     few = shortfall_sentences(planned(1, full=True))
     assert any("at least 8 scenes are needed, there are 3 to 4" in one for one in few)
-    assert not any("--full" in one for one in few)
+    assert not any("-T full=true" in one for one in few)
 
 
 def test_asking_again_is_spread_over_scenes_too() -> None:

@@ -34,10 +34,15 @@ TEXTS = (
 
 
 class Parameter(NamedTuple):
-    """A parameter of a command: its flag (empty for an argument) and the type of its value."""
+    """A parameter of a command: its flag (empty for an argument), the type of its value, and the key of a group."""
 
     flag: str
     kind: type
+    key: str = ""
+
+    def words(self, value: str) -> list[str]:
+        """Return the option with a value."""
+        return [self.flag, f"{self.key}={value}" if self.key else value]
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,9 @@ def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
         flag = "" if isinstance(info, typer.models.ArgumentInfo) else str(info.default)
         assert not flag or flag.startswith("-")
         yield Parameter(flag, kinds[0])
+    for declared, group in getattr(function, "key_groups", {}).values():
+        for key in group.keys(declared).values():
+            yield Parameter(group.flag, key.kind, key.name.replace("_", "-"))
 
 
 def _leaves(declared: Any) -> list[type]:
@@ -156,7 +164,7 @@ class Inputs:
             ("plan",): ["push it", "--model", "mock/x", "-o", out],
             ("annotate",): [
                 *(str(self.source), "--model", "mock/x"),
-                *("-o", f"{out}.parquet", "--limit", "1", "--no-cache"),
+                *("-o", f"{out}.parquet", "--limit", "1", "-E", "cache=false"),
             ],
             ("progress-labels",): [
                 str(self.source),
@@ -182,24 +190,16 @@ class Inputs:
         return [*words, *lines[words]]
 
 
-_TUNED = ("--judge", "constant", "--over", "points=2", "--metric", "progress-mae", "--limit", "3")
-_AUDITED = ("--judge", "constant", "--probes", "frozen-first", "--no-trivial")
+_TUNED = ("--judge", "constant", "points=2", "-T", "metric=progress-mae", "--limit", "3")
+_AUDITED = ("--judge", "constant", "-T", "probes=frozen-first", "-T", "trivial=false")
 
 
 def _weighting(flag: str) -> list[str]:
     """Return the method of ``stepscore weights`` that has an option."""
-    rabc = ["--method", "rabc", "--chunk-size", "8"]
-    if flag == "--drop-stalls":
-        return ["--method", "filter"]
-    if flag in ("--still", "--done"):
-        return ["--method", "filter", "--drop-stalls", "1"]
+    rabc = ["--method", "rabc", "-W", "chunk-size=8"]
     if flag == "--top":
         return [*rabc, "--by", "MP"]
-    if flag == "--by":
-        return [*rabc, "--top", "0.5"]
-    if flag in ("--tau", "--delta-max", "--advantage", "--tau-role"):
-        return ["--method", "awr"]
-    return rabc
+    return [*rabc, "--top", "0.5"] if flag == "--by" else rabc
 
 
 def make_inputs(folder: Path) -> Inputs:

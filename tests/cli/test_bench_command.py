@@ -30,7 +30,7 @@ def a_terminal_in_which_nothing_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A board of the clock and a judge of chance on six episodes."""
     out = tmp_path_factory.mktemp("bench") / "BOARD"
-    ended = bench("--judges", "random-monotone", "--measured-by", "A. Author", "-o", str(out))
+    ended = bench("--judges", "random-monotone", "-T", "measured-by=A. Author", "-o", str(out))
     assert ended.code == 0, ended.err
     return out
 
@@ -50,7 +50,7 @@ def test_a_board_is_the_same_in_five_forms(tmp_path: Path, capsys: pytest.Captur
         subgoals=SUBGOALS,
         pairs=benchmark.pairs,
         questions=benchmark.questions,
-        published=True,
+        test=["published=true"],
     )
     made: Printed = result_of(bench_command, call)
     tables, stored, lines = all_forms(made, capsys)
@@ -86,7 +86,7 @@ def test_topreward_tables_are_the_same_in_five_forms(
         subgoals=SUBGOALS,
         limit=8,
         views="corner",
-        no_cache=True,
+        engine=["cache=false"],
     )
     made: Printed = result_of(bench_command, call)
     tables, stored, lines = all_forms(made, capsys)
@@ -147,7 +147,7 @@ def test_rows_of_others_are_claims(board: Path, tmp_path: Path) -> None:
         (["--judges", "topreward", "--models", "nonsense", "-o", "x"], "model string"),
         (["--judges", "constnt", "-o", "x"], "constant"),
         (["--judges", "constant:size=1", "-o", "x"], "value"),
-        (["--judges", "constant", "--front", "accuracy", "-o", "x"], "success_auc"),
+        (["--judges", "constant", "-T", "front=accuracy", "-o", "x"], "success_auc"),
         (["--judges", "constant", "-o", str(LABELS / "x")], "is a file"),
         (["--check", str(LABELS)], "labels.parquet"),
         (["--rows", str(SUBGOALS), "-o", "x"], "subgoals.yaml"),

@@ -113,7 +113,7 @@ class TestJudge:
         assert first.stdout == ""
         assert "5 judged" in first.stderr
         again = run(
-            "judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "-J", "points=8", "--workers", 4
+            "judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "-J", "points=8", "-E", "workers=4"
         )
         assert "31 judged, 5 already there" in again.stderr
         assert stepscore.open_run(tmp_path / "r").curves().num_rows == 36 * 8
@@ -137,12 +137,12 @@ class TestJudge:
         words = ["-J", "target=True", "-J", "other=False"]
         printed = stdout_of(
             *["judge", toys, "--judge", "topreward", "--model", "mock/x", *words, "--limit", 1],
-            *["-o", tmp_path / "r", "--no-cache", "--dry-run"],
+            *["-o", tmp_path / "r", "-E", "cache=false", "--dry-run"],
         )
         assert "1 episodes, 0 of which cannot be judged" in printed
 
     def test_a_dry_run_says_why_nothing_can_be_judged_and_fails(self, toys: Path, tmp_path: Path) -> None:
-        command = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--dry-run", "--model", "mock/x"]
+        command = ["judge", toys, "-o", tmp_path / "r", "-E", "cache=false", "--dry-run", "--model", "mock/x"]
         result = run(*command, "--judge", "stepeval", "--limit", 7)
         assert result.returncode == 1
         assert "7 episodes, 7 of which cannot be judged" in result.stdout
@@ -156,7 +156,18 @@ class TestJudge:
     def test_subgoals_that_no_episode_has_are_missed_before_anything_is_judged(
         self, toys: Path, tmp_path: Path
     ) -> None:
-        command = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--model", "mock/x", "--limit", 7]
+        command = [
+            "judge",
+            toys,
+            "-o",
+            tmp_path / "r",
+            "-E",
+            "cache=false",
+            "--model",
+            "mock/x",
+            "--limit",
+            7,
+        ]
         for judge in (["stepeval"], ["procvlm", "-J", "progress=derived"]):
             result = run(*command, "--judge", *judge)
             assert result.returncode == 2
@@ -166,7 +177,16 @@ class TestJudge:
             assert not (tmp_path / "r").exists()
 
     def test_goal_images_are_chosen_and_said_aloud(self, toys: Path, tmp_path: Path) -> None:
-        arguments = ["judge", toys, "--judge", "hop", "--model", "mock/<score>-10%</score>", "--no-cache"]
+        arguments = [
+            "judge",
+            toys,
+            "--judge",
+            "hop",
+            "--model",
+            "mock/<score>-10%</score>",
+            "-E",
+            "cache=false",
+        ]
         arguments += ["-J", "mode=backward", "-J", "points=2", "--limit", "2"]
         done = run(*arguments, "--goal", "last-success", "-o", tmp_path / "run")
         assert done.returncode == 0, done.stderr
@@ -188,7 +208,9 @@ class TestJudge:
     def test_a_limit_in_money_without_a_price_is_refused_once(
         self, who: list[str], toys: Path, tmp_path: Path
     ) -> None:
-        result = run("judge", toys, *who, "-o", tmp_path / "r", "--no-cache", "--limit", 3, "--max-cost", 1)
+        result = run(
+            "judge", toys, *who, "-o", tmp_path / "r", "-E", "cache=false", "--limit", 3, "--max-cost", 1
+        )
         assert result.returncode == 2
         assert result.stderr.count("needs the price of mock/x") == 1
         assert not (tmp_path / "r").exists()
@@ -261,7 +283,7 @@ class TestMetrics:
         assert max(map(len, text.splitlines())) <= 100
 
     def test_csv_and_per_episode_rows(self, toy_run: Path) -> None:
-        rows = list(csv.DictReader(io.StringIO(stdout_of("metrics", toy_run, "--csv"))))
+        rows = list(csv.DictReader(io.StringIO(stdout_of("metrics", toy_run, "--format", "csv"))))
         assert {row["policy"] for row in rows} == {"steady", "hasty", "timid"}
         per_episode = json.loads(stdout_of("metrics", toy_run, "--show", "episodes", "--json"))
         assert len(per_episode) == 36

@@ -151,7 +151,7 @@ def test_traceback_shows_the_whole_of_what_became_a_row(
 ) -> None:
     mine.write_text(broken(JUDGE, "clip = episode.clip(count=2, size=16)"))
     words = ["judge", str(toys), "--judge", f"{mine}:Mine", "--limit", "2", "-o", str(tmp_path / "run")]
-    assert run(["--traceback", *words, "--workers", workers]) == 1
+    assert run(["--traceback", *words, "-E", f"workers={workers}"]) == 1
     said = capfd.readouterr().err
     assert f'{mine}", line {line_of(JUDGE, "clip = ")}, in judge' in said
     if workers == "1":
@@ -186,7 +186,7 @@ def test_a_dry_run_of_a_judge_that_cannot_read_an_empty_answer_says_so(
     toys: Path, mine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mine.write_text(ASKING, encoding="utf-8")
-    words = ["--model", "mock/x", "--dry-run", "--no-cache"]
+    words = ["--model", "mock/x", "--dry-run", "-E", "cache=false"]
     assert judge(toys, mine, tmp_path / "run", *words) == 0
     said = capfd.readouterr()
     assert "2 episodes, 0 of which cannot be judged\n2 calls, 0 of which are in the cache" in said.out

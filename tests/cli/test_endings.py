@@ -131,7 +131,7 @@ def test_the_traceback_is_printed_on_request(
         (["judge", "x", "--limt", "3"], 2, "--limit"),
         (["no-such-command"], 2, "no-such-command"),
         (["judge", "x", "--limit", "\x1b[31m" * 10_000], 2, "--limit"),
-        (["train", "vlm", "--steps", "one"], 2, "--steps"),
+        (["train", "vlm", "-T", "steps=one", "x", "-o", "y"], 2, "-T steps"),
     ],
 )
 def test_wrong_usage_is_one_line_and_2(

@@ -129,7 +129,7 @@ def judge(folder: Path, how: str | dict[str, str], *more: str, code: object = 0)
     file.write_text(CODE.format(how={"b": how, "": how} if isinstance(how, str) else how, code=code))
     source = folder / "source"
     source.mkdir(exist_ok=True)
-    named = ["--judge", f"{file}:Mine", "--reader", f"{file}:Reader", "--no-cache"]
+    named = ["--judge", f"{file}:Mine", "--reader", f"{file}:Reader", "-E", "cache=false"]
     return run(["judge", str(source), *named, "-o", str(folder / "run"), *more])
 
 
@@ -185,7 +185,7 @@ def test_an_exit_in_a_pass_is_the_error_of_those_in_it(tmp_path: Path) -> None:
 )
 def test_an_exit_in_a_worker_process_is_a_row(tmp_path: Path, code: object, shown: str) -> None:
     how = {"a": "read", "b": "task", "c": "model"}
-    assert judge(tmp_path, how, "--workers", "2", "--engine", "processes", code=code) == 1
+    assert judge(tmp_path, how, "-E", "workers=2", "-E", "engine=processes", code=code) == 1
     assert [shown in str(error) for error in errors(tmp_path).values()] == [True] * 3
 
 

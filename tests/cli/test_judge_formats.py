@@ -52,7 +52,12 @@ def labels(toys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(toys: Path, tmp_path_factory: pytest.TempPathFactory) -> Printed:
     probes = "frozen-first,beyond-length,round-trip,other-task,counterfactual"
     call = partial(
-        audit_command.audit, str(toys), JUDGE, tmp_path_factory.mktemp("audit"), probes=probes, limit=18
+        audit_command.audit,
+        str(toys),
+        JUDGE,
+        tmp_path_factory.mktemp("audit"),
+        test=[f"probes={probes}"],
+        limit=18,
     )
     return result_of(audit_command, call)
 
@@ -84,10 +89,9 @@ def tuned(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) ->
         str(toys),
         JUDGE,
         tmp_path_factory.mktemp("tuned") / "out",
-        over=["points=4,8"],
-        more=["seed=1,2"],
+        over=["points=4,8", "seed=1,2"],
         labels=labels,
-        metric="progress-mae",
+        tuning=["metric=progress-mae"],
     )
     return result_of(tune_command, call)
 
@@ -164,7 +168,7 @@ def compared(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory)
         model="mock/<score>+10%</score>",
         judge_options=["points=4"],
         consistency=True,
-        triples=12,
+        test=["pairs=12"],
     )
     return result_of(pairs_command, call)
 

@@ -91,6 +91,6 @@ def test_a_simulation_and_a_training_make_no_folder(
     without("local")
     refused(capfd, "sim", "sim", "-o", tmp_path / "dataset")
     refused(capfd, "local", "train", "vlm", tmp_path, "-o", tmp_path / "new")
-    lora = ("--base", "hf/x", "--lora")
+    lora = ("-T", "base=hf/x", "-T", "lora-rank=16")
     refused(capfd, "train", "train", "vlm", tmp_path, "-o", tmp_path / "new", *lora)
     assert not list(tmp_path.iterdir())

@@ -65,7 +65,7 @@ def commands(folder: Path, out: Path) -> list[list[str]]:
         ["report", path, "-o", str(out)],
         ["view", path],
         ["plot", path, "-o", str(out)],
-        ["weights", path, "-o", str(out / "w.parquet"), "--method", "rabc", "--chunk-size", "8"],
+        ["weights", path, "-o", str(out / "w.parquet"), "--method", "rabc", "-W", "chunk-size=8"],
         ["calibrate", path, "-o", str(out / "c.json")],
     ]
 

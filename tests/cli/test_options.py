@@ -52,9 +52,9 @@ def test_types_are_read_as_well_as_their_text() -> None:
 
 
 def test_the_words_of_a_models_options_stay_words() -> None:
-    assert open_model("mock/x", ["scores=none", "served=true"], None).capabilities.scores == "none"
+    assert open_model("mock/x", ["scores=none", "served=true"]).capabilities.scores == "none"
     with pytest.raises(OptionError, match="Invalid model string"):
-        open_model("mokc/x", ["scores=none"], None)
+        open_model("mokc/x", ["scores=none"])
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_a_model_string_of_another_tool_or_a_slip_names_the_one_that_was_meant(
     written: str, meant: str
 ) -> None:
     with pytest.raises(OptionError, match=f"Did you mean '{meant}'\\?"):
-        open_model(written, [], None)
+        open_model(written, [])
 
 
 def test_an_id_of_the_hub_names_the_two_backends_that_run_it() -> None:
     with pytest.raises(OptionError, match=r"Did you mean 'hf/Qwen/Qwen3-VL-8B-Instruct'.*'vllm/Qwen/Qwen3"):
-        open_model("Qwen/Qwen3-VL-8B-Instruct", [], None)
+        open_model("Qwen/Qwen3-VL-8B-Instruct", [])
 
 
 def test_options_of_code_that_is_not_ours_are_checked_by_their_declared_type() -> None:

@@ -27,7 +27,7 @@ A_PERSON_MAY_CHANGE = {"plan", "annotate", "progress-labels"}
 WRITING = [
     command
     for command in commands()
-    if {flag for flag, _ in command.parameters} & {"--out"} or command.name == "cache export"
+    if {each.flag for each in command.parameters} & {"--out"} or command.name == "cache export"
 ]
 FORCED = [command for command in WRITING if command.name not in NEVER_FORCED]
 FOLDERS = {"demo", "audit", "bench", "tune", "train vlm", "train sarm"}
@@ -171,7 +171,7 @@ def test_an_audit_learns_of_a_foreign_page_before_anything_is_asked(
     (tmp_path / "judge/journal.jsonl").touch()
     (tmp_path / page).write_text("<html>mine</html>")
     line = ["audit", str(inputs.source), "--judge", "constant", "--limit", "1", "-o", str(tmp_path)]
-    ended = invoke([*line, "--probes", "frozen-first", "--no-trivial"])
+    ended = invoke([*line, "-T", "probes=frozen-first", "-T", "trivial=false"])
     assert ended.code == (2 if page == "report.html" else 0), ended.err
     assert (tmp_path / "judge/run.json").exists() is (page == "none")
 
@@ -186,7 +186,7 @@ def test_an_audit_writes_its_page_before_it_prints(
 
     monkeypatch.setattr("stepscore.cli.trust.audit.print_result", leave)
     line = ["audit", str(inputs.source), "--judge", "constant", "--limit", "1", "-o", str(tmp_path / "a")]
-    invoke([*line, "--probes", "frozen-first", "--no-trivial"])
+    invoke([*line, "-T", "probes=frozen-first", "-T", "trivial=false"])
     assert (tmp_path / "a/report.html").is_file()
 
 

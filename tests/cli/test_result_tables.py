@@ -14,6 +14,7 @@ import pytest
 
 from stepscore._tables import estimate_cell
 from stepscore.analysis.tables.metric_tables import episodes_behind
+from stepscore.cli.formats import Format
 from stepscore.cli.results import compare as compare_command
 from stepscore.cli.results import metrics as metrics_command
 from stepscore.cli.results.metrics import Show
@@ -125,7 +126,7 @@ class TestMetrics:
         known = {row["group"]["policy"]: row for row in rows if row["metric"] == "MP"}
         assert (known["a"]["n"], known["a"]["coverage"]) == (40, 1.0)
         assert (known["b"]["n"], known["b"]["coverage"]) == (20, 0.5)
-        metrics_command.metrics([planted], csv=True)
+        metrics_command.metrics([planted], output_format=Format.CSV)
         found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
         assert {row["n"] for row in found if row["metric"] == "MP"} == {"40", "20"}
 

@@ -23,13 +23,12 @@ def line(toys: Path, out: Path, *more: str) -> list[str]:
 def tuned(toys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tune") / "out"
     more = [
-        "--over",
         "points=4,8",
         "seed=1,2",
         "-J",
         "points=16",
-        "--metric",
-        "success-auc",
+        "-T",
+        "metric=success-auc",
         "--views",
         "main",
     ]
@@ -66,7 +65,7 @@ def test_tables_fit_eighty_columns(
     toys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(line(toys, tmp_path / "o", "--over", "points=4,8", "seed=1,2")) == 0
+    assert run(line(toys, tmp_path / "o", "points=4,8", "seed=1,2")) == 0
     printed = capsys.readouterr()
     assert max(map(len, printed.out.splitlines())) <= 80
     assert "Pareto front" in " ".join(printed.out.split())
@@ -77,8 +76,8 @@ def test_tables_fit_eighty_columns(
 def test_a_dry_run_sends_and_writes_nothing(
     toys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["tune", str(toys), "--judge", "gvl", "--model", "mock/x", "--over", "frames=4,8", "--dry-run"]
-    assert run([*words, "-o", str(tmp_path / "o"), "--price-in", "1", "--price-out", "1"]) == 0
+    words = ["tune", str(toys), "--judge", "gvl", "--model", "mock/x", "frames=4,8", "--dry-run"]
+    assert run([*words, "-o", str(tmp_path / "o"), "-E", "price-in=1", "-E", "price-out=1"]) == 0
     printed = capsys.readouterr().out
     assert "3 trials" in printed
     assert "calls" in printed
@@ -89,24 +88,24 @@ def test_a_dry_run_sends_and_writes_nothing(
     ("more", "why"),
     [
         ([], "nothing to tune"),
-        (["--over", "point=4"], "Did you mean 'points'"),
-        (["--over", "points"], "expected OPTION=A,B"),
-        (["--over", "points="], "expected OPTION=A,B"),
-        (["--over", "points=,"], "expected OPTION=A,B"),
-        (["--over", "=4"], "expected OPTION=A,B"),
-        (["--over", "points=4", "points=8"], "given twice"),
-        (["--over", "points=4", "other-folder"], "2 are a source"),
-        (["--over", "points=-1"], "--over points=-1"),
-        (["--over", "points=nan"], "points"),
-        (["--over", "views=nowhere"], "nowhere"),
-        (["--over", "model=a,b"], "of one model"),
-        (["--over", "points=4", "--metric", "success-acu"], "Did you mean 'success-auc'"),
-        (["--over", "points=4", "--metric", "subgoal-f1"], "label of subgoal"),
-        (["--over", "points=4", "--share", "0"], "share"),
-        (["--over", "points=4", "--rewrite", "2"], "takes none"),
-        (["--over", "points=4", "--rewrite", "51"], "51"),
-        (["--over", "points=4", "--max-trials", "0"], "0"),
-        (["--over", f"points={','.join(map(str, range(2, 1500)))}"], "1498 combinations"),
+        (["point=4"], "Did you mean 'points'"),
+        (["points"], "2 are a source"),
+        (["points="], "expected OPTION=A,B"),
+        (["points=,"], "expected OPTION=A,B"),
+        (["=4"], "2 are a source"),
+        (["points=4", "points=8"], "given twice"),
+        (["points=4", "other-folder"], "2 are a source"),
+        (["points=-1"], "points=-1"),
+        (["points=nan"], "points"),
+        (["views=nowhere"], "nowhere"),
+        (["model=a,b"], "of one model"),
+        (["points=4", "-T", "metric=success-acu"], "Did you mean 'success-auc'"),
+        (["points=4", "-T", "metric=subgoal-f1"], "label of subgoal"),
+        (["points=4", "-T", "share=0"], "share"),
+        (["points=4", "-T", "rewrite=2"], "takes none"),
+        (["points=4", "-T", "rewrite=51"], "51"),
+        (["points=4", "-T", "max-trials=0"], "0"),
+        ([f"points={','.join(map(str, range(2, 1500)))}"], "1498 combinations"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -123,7 +122,7 @@ def test_a_mistake_is_one_line(
 
 def test_values_are_read_by_what_the_option_declares(tmp_path: Path) -> None:
     over = ["frames=8,16,8", "size=null,224", "template=default,True.txt", "reason=true,false", "fps=1.5"]
-    source, values = read_over(["s", 'words=["Yes","No"],["A","B"]', "views=top,top+wrist"], over, StepEval)
+    source, values = read_over(["s", 'words=["Yes","No"],["A","B"]', "views=top,top+wrist", *over], StepEval)
     assert source == "s"
     assert values == {
         "frames": [8, 16],
@@ -136,6 +135,6 @@ def test_values_are_read_by_what_the_option_declares(tmp_path: Path) -> None:
     }
     odd = tmp_path / "a=b"
     odd.mkdir()
-    assert read_over(["frames=4", str(odd)], [], StepEval) == (str(odd), {"frames": [4]})
+    assert read_over(["frames=4", str(odd)], StepEval) == (str(odd), {"frames": [4]})
     with pytest.raises(OptionError, match="none is a source"):
-        read_over(["frames=4"], [], StepEval)
+        read_over(["frames=4"], StepEval)

@@ -34,12 +34,12 @@ def judge(videos: Path, folder: Path, lie: Lie, *options: str) -> int:
         model = (
             "--model",
             "openai-api/tiny",
-            "--base-url",
-            server.url,
-            "--price-in",
-            "1",
-            "--price-out",
-            "10",
+            "-M",
+            f"base-url={server.url}",
+            "-E",
+            "price-in=1",
+            "-E",
+            "price-out=10",
         )
         command = [
             "judge",
@@ -93,7 +93,7 @@ def test_the_exit_code_is_that_of_what_was_selected(
 ) -> None:
     folder = tmp_path / "run"
     refusing = Lie(lambda e: error(lambda e: "no", "400 Bad")(e) if e.number >= 3 else honest(e), "")
-    assert judge(videos, folder, refusing, "--connections", "1") == 1
+    assert judge(videos, folder, refusing, "-E", "connections=1") == 1
     assert "3 failed" in capfd.readouterr().err
     for options, code, failed in (
         (("--limit", "3"), 0, 0),
@@ -122,21 +122,21 @@ def test_a_long_wait_is_said_on_a_line_without_markup(
     videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = "429, Retry-After 999999999"
-    assert judge(videos, tmp_path / "run", LIES[name], "--limit", "1", "--patience", "60") == 1
+    assert judge(videos, tmp_path / "run", LIES[name], "--limit", "1", "-E", "patience=60") == 1
     said = [line for line in capfd.readouterr().err.splitlines() if "next attempt in" in line]
     assert said
     assert said[0].startswith(
         "openai-api/tiny: the server does not answer now; next attempt in 60 s (the server asks for"
     )
-    assert "--patience changes it" in said[0]
+    assert "-E patience changes it" in said[0]
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("--price-in", "-1"), ("--price-out", "-0.5"), ("--max-cost", "-1"), ("--price-in", "nan")],
+    [("-E", "price-in=-1"), ("-E", "price-out=-0.5"), ("--max-cost", "-1"), ("-E", "price-in=nan")],
 )
 def test_money_cannot_be_negative(videos: Path, tmp_path: Path, name: str, value: str) -> None:
-    assert judge(videos, tmp_path / "run", LIES["404"], f"{name}={value}") == 2
+    assert judge(videos, tmp_path / "run", LIES["404"], name, value) == 2
     assert not (tmp_path / "run").exists()
 
 
@@ -158,7 +158,7 @@ def test_one_price_is_never_taken_for_both(
     given: str, missing: str, videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Half a price would be a limit in money for half of the tokens."""
-    paid = ["--model", "openai-api/m", "--base-url", "http://127.0.0.1:9/v1", "--max-cost", "0.3"]
+    paid = ["--model", "openai-api/m", "-M", "base-url=http://127.0.0.1:9/v1", "--max-cost", "0.3"]
     source, out = str(videos), str(tmp_path / "out.parquet")
     judge = ["--judge", "gvl", *paid]
     pairs = tmp_path / "pairs.jsonl"
@@ -171,10 +171,10 @@ def test_one_price_is_never_taken_for_both(
         ["pairs", "score", str(pairs), "--source", source, *judge],
         ["annotate", source, *paid],
         ["plan", source, *paid],
-        ["bench", source, "--judges", "gvl", "--models", "openai-api/m", *paid[2:]],
+        ["bench", source, "--judges", "gvl", "--models", "openai-api/m", *paid[-2:]],
     ):
-        assert run([*words, "-o", out, f"--price-{given}", "1"]) == 2, words
-        assert f"If these tokens are free: --price-{missing} 0" in capfd.readouterr().err, words
+        assert run([*words, "-o", out, "-E", f"price-{given}=1"]) == 2, words
+        assert f"free: -E price-{missing}=0" in capfd.readouterr().err, words
         assert not Path(out).exists()
     prices = {f"price_{given}": 1.0}
     with pytest.raises(OptionError, match=f"without price_{missing}"):
@@ -187,10 +187,10 @@ def test_a_command_that_the_budget_stops_ends_with_1_and_names_the_budget(
 ) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("episode_id,kind,name,value\nopen the drawer/0,success,holds,1\n")
-    mock = ["--model", "mock/-1.5", "-J", "prefixes=2", "--no-cache"]
-    judges = ["--judges", "topreward:prefixes=2", "--models", "mock/-1.5,mock/-2.5", "--no-cache"]
+    mock = ["--model", "mock/-1.5", "-J", "prefixes=2", "-E", "cache=false"]
+    judges = ["--judges", "topreward:prefixes=2", "--models", "mock/-1.5,mock/-2.5", "-E", "cache=false"]
     for words in (
-        ["audit", str(videos), "--judge", "topreward", *mock, "--probes", "reversed", "--max-calls", "3"],
+        ["audit", str(videos), "--judge", "topreward", *mock, "-T", "probes=reversed", "--max-calls", "3"],
         ["bench", str(videos), "--labels", str(labels), *judges, "--max-calls", "8"],
     ):
         assert run([*words, "-o", str(tmp_path / words[0])]) == 1, capfd.readouterr().err

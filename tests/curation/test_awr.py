@@ -84,7 +84,7 @@ def test_what_becomes_the_advantage_is_chosen_by_name() -> None:
     assert topreward_awr(frames).options["advantage"] == "change"  # agrees with all that the paper says of A
     with pytest.raises(UnknownNameError, match="plain-change"):
         topreward_awr(frames, advantage="value")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="--advantage change"):
+    with pytest.raises(OptionError, match="-W advantage=change"):
         topreward_awr(frames, advantage="progress", chunk_size=8)
 
 

@@ -47,13 +47,13 @@ def test_larger_weights_have_bins_with_round_bounds() -> None:
 
 def test_rabc_at_its_defaults_on_short_clean_episodes_is_called_idle() -> None:
     spread = weight_distribution(lerobot_rabc(frames_of(np.linspace(0, 1, 300).tolist()), chunk_size=50))
-    assert any("plain behaviour cloning" in w and "--kappa" in w for w in spread.warnings)
+    assert any("plain behaviour cloning" in w and "-W kappa" in w for w in spread.warnings)
 
 
 def test_the_dense_reward_of_rising_curves_is_called_idle_and_advantages_of_progress_are_not() -> None:
     rising = frames_of(np.cumsum(np.random.default_rng(0).uniform(0, 0.02, 100)).tolist())
     dense = topreward_awr(rising, advantage="plain-change", tau_role="prefactor")
-    assert any("--advantage progress" in w for w in weight_distribution(dense).warnings)
+    assert any("-W advantage=progress" in w for w in weight_distribution(dense).warnings)
     assert not weight_distribution(topreward_awr(rising, advantage="progress")).warnings
 
 

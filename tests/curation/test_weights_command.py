@@ -80,7 +80,7 @@ class TestForLeRobot:
         assert min(table.column("weight").to_pylist()) >= 0
 
     def test_the_file_has_the_columns_that_lerobot_reads(self, truth: Path, tmp_path: Path) -> None:
-        made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        made(truth, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         table = pq.read_table(tmp_path / "p.parquet")
         types = dict(zip(table.schema.names, map(str, table.schema.types), strict=True))
         assert types == {
@@ -96,7 +96,7 @@ class TestForLeRobot:
     def test_what_is_shown_is_what_lerobot_will_compute_from_the_file(
         self, truth: Path, tmp_path: Path
     ) -> None:
-        shown = made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        shown = made(truth, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         rows = pq.read_table(tmp_path / "p.parquet").to_pylist()
         naive = rabc_of_rows(
             [
@@ -119,7 +119,7 @@ class TestForLeRobot:
         assert shown["mean"] == pytest.approx(np.mean(known), abs=1e-6)
 
     def test_frames_after_the_curves_end_are_null(self, truth: Path, tmp_path: Path) -> None:
-        made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        made(truth, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         last = [r for r in pq.read_table(tmp_path / "p.parquet").to_pylist() if r["episode_index"] == 23]
         assert [r["progress_sparse"] is None for r in last] == [False] * 20 + [True] * 18
 
@@ -127,7 +127,16 @@ class TestForLeRobot:
         self, truth: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "p.parquet"
-        options = ("--chunk-size", 8, "--fallback-weight", 0, "--failures", "drop", "--policy-type", "pi0")
+        options = (
+            "-W",
+            "chunk-size=8",
+            "-W",
+            "fallback-weight=0",
+            "--failures",
+            "drop",
+            "--policy-type",
+            "pi0",
+        )
         shown = made(truth, "--method", "rabc", *options, "-o", out)
         words = shlex.split(shown["command"])
         kept = json.loads((tmp_path / "p.episodes.json").read_text())
@@ -143,13 +152,13 @@ class TestForLeRobot:
         assert set(pq.read_table(out).column("episode_index").to_pylist()) == set(kept)
 
     def test_a_second_head_is_written_where_it_is_named(self, truth: Path, tmp_path: Path) -> None:
-        options = ("--chunk-size", 8, "--dense-channel", "progress")
+        options = ("-W", "chunk-size=8", "-W", "dense-channel=progress")
         made(truth, "--method", "rabc", *options, "-o", tmp_path / "p.parquet")
         table = pq.read_table(tmp_path / "p.parquet")
         assert table.column("progress_dense").to_pylist() == table.column("progress_sparse").to_pylist()
 
     def test_the_recorded_judge_reads_the_file_back(self, truth: Path, tmp_path: Path) -> None:
-        made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        made(truth, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         again = score(
             open_episodes(TINY_SIM),
             get_judge("recorded", path=str(tmp_path / "p.parquet")),
@@ -164,8 +173,8 @@ class TestForTheSampler:
         "options",
         [
             ("--method", "awr"),
-            ("--method", "awr", "--advantage", "change", "--chunk-size", 8, "--tau-role", "prefactor"),
-            ("--method", "awr", "--drop-stalls", 1),
+            ("--method", "awr", "-W", "advantage=change", "-W", "chunk-size=8", "-W", "tau-role=prefactor"),
+            ("--method", "awr", "-W", "drop-stalls=1"),
             ("--method", "filter", "--top", 0.5, "--by", "PPL"),
         ],
     )
@@ -213,14 +222,14 @@ class TestForTheSampler:
         shown = made(truth, "--method", "filter", "--failures", "drop", "-o", out)
         assert "--dataset.episodes=" in shown["command"]
         assert "sample_weighting" not in shown["command"]
-        stalls = made(truth, "--method", "filter", "--drop-stalls", 0.5, "-o", out)
+        stalls = made(truth, "--method", "filter", "-W", "drop-stalls=0.5", "-o", out)
         assert stalls["command"] is None
         assert 0 < stalls["facts"]["stalled"] == pytest.approx(stalls["at_zero"])
 
 
 class TestWhatIsShown:
     def test_histogram_shares_and_episodes_at_both_ends(self, truth: Path, tmp_path: Path) -> None:
-        result = call(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        result = call(truth, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         assert result.exit_code == 0, result.output
         for words in ("█", "at 0", "at 1", "Most up-weighted", "Most down-weighted"):
             assert words in result.stdout
@@ -229,7 +238,7 @@ class TestWhatIsShown:
     def test_a_filter_shows_what_it_drops_and_why_and_no_ends_of_equal_weights(
         self, truth: Path, tmp_path: Path
     ) -> None:
-        top = ("--top", 0.5, "--by", "PPL", "--drop-stalls", 9)
+        top = ("--top", 0.5, "--by", "PPL", "-W", "drop-stalls=9")
         result = call(truth, "--method", "filter", *top, "-o", tmp_path / "w.parquet")
         assert result.exit_code == 0, result.output
         assert "not in the best 0.5" in result.stdout
@@ -238,7 +247,7 @@ class TestWhatIsShown:
         assert "{" not in result.stdout
 
     def test_the_share_at_the_cap_is_printed(self, truth: Path, tmp_path: Path) -> None:
-        dense = ("--advantage", "plain-change", "--tau-role", "prefactor")
+        dense = ("-W", "advantage=plain-change", "-W", "tau-role=prefactor")
         result = call(truth, "--method", "awr", *dense, "-o", tmp_path / "w.parquet")
         assert "at the cap: 0.7" in result.stdout
         assert "FrameWeights" in result.stderr
@@ -246,7 +255,7 @@ class TestWhatIsShown:
     def test_the_clock_at_the_published_defaults_does_nothing_and_says_so(
         self, clock: Path, tmp_path: Path
     ) -> None:
-        result = call(clock, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+        result = call(clock, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
         assert "plain behaviour cloning" in result.stderr
 
     @pytest.mark.parametrize("name", ["w.svg", "w.png"])
@@ -263,16 +272,19 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("options", "says"),
         [
-            (("--method", "rabc"), "--chunk-size N"),
-            (("--method", "rabc", "--chunk-size", 8, "--tau", 1), "--tau does nothing with --method rabc"),
-            (("--method", "rabc", "--chunk-size", 8, "--drop-stalls", 1), "--method filter"),
-            (("--method", "filter", "--still", 0.1), "--drop-stalls"),
-            (("--method", "awr", "--done", 0.9), "--drop-stalls"),
-            (("--method", "awr", "--advantage", "changes"), "Valid: change, plain-change, progress"),
-            (("--method", "awr", "--tau-role", "factor"), "Valid: inverse-temperature, prefactor"),
-            (("--method", "awr", "--advantage", "progress", "--chunk-size", 8), "--advantage change"),
+            (("--method", "rabc"), "-W chunk-size=N"),
+            (
+                ("--method", "rabc", "-W", "chunk-size=8", "-W", "tau=1"),
+                "-W tau does nothing with --method rabc",
+            ),
+            (("--method", "rabc", "-W", "chunk-size=8", "-W", "drop-stalls=1"), "--method filter"),
+            (("--method", "filter", "-W", "still=0.1"), "-W drop-stalls"),
+            (("--method", "awr", "-W", "done=0.9"), "-W drop-stalls"),
+            (("--method", "awr", "-W", "advantage=changes"), "Valid: change, plain-change, progress"),
+            (("--method", "awr", "-W", "tau-role=factor"), "Valid: inverse-temperature, prefactor"),
+            (("--method", "awr", "-W", "advantage=progress", "-W", "chunk-size=8"), "-W advantage=change"),
             (("--method", "awr", "--channel", "minmx"), "Valid: nats, progress"),
-            (("--method", "awr", "--dense-channel", "progress"), "--method rabc"),
+            (("--method", "awr", "-W", "dense-channel=progress"), "--method rabc"),
             (("--method", "filter", "--top", 0.5, "--by", "PLP"), "PPL"),
             (("--method", "awr", "--plot", "w.gif"), ".svg"),
         ],
@@ -294,7 +306,7 @@ def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None
 
     write_toy_rollouts(tmp_path / "toys", scenes=1)
     run: Run = score(open_episodes(tmp_path / "toys"), get_judge("recorded"), tmp_path / "run")
-    result = call(run.path, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
+    result = call(run.path, "--method", "rabc", "-W", "chunk-size=8", "-o", tmp_path / "p.parquet")
     assert "not a LeRobot dataset" in result.stderr
     assert not (tmp_path / "p.episodes.json").exists()
     index = pq.read_table(tmp_path / "p.parquet").column("index").to_pylist()
@@ -302,7 +314,7 @@ def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None
 
 
 def test_a_filter_that_keeps_everything_says_so(truth: Path, tmp_path: Path) -> None:
-    for more, warned in (((), True), (("--failures", "drop"), False), (("--drop-stalls", 0.5), False)):
+    for more, warned in (((), True), (("--failures", "drop"), False), (("-W", "drop-stalls=0.5"), False)):
         shown = call(truth, "--method", "filter", "-o", tmp_path / "w.parquet", *more)
         assert ("nothing is filtered" in shown.stderr) is warned, more
 
@@ -310,7 +322,7 @@ def test_a_filter_that_keeps_everything_says_so(truth: Path, tmp_path: Path) -> 
 class TestARunThatKnowsNothing:
     @pytest.mark.parametrize(
         "method",
-        [["rabc", "--chunk-size", 8], ["awr"], ["filter"], ["filter", "--drop-stalls", 1]],
+        [["rabc", "-W", "chunk-size=8"], ["awr"], ["filter"], ["filter", "-W", "drop-stalls=1"]],
         ids=lambda method: " ".join(map(str, method)),
     )
     def test_it_is_refused_with_the_reason_and_nothing_is_written(

@@ -103,10 +103,10 @@ ELSEWHERE = {
     "judge --judge robometer": "tests/models/robometer",
     "judge --judge grm": "tests/judges/published/test_grm.py",
     **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
-    "judge --engine ray": "tests/runs/engines/cluster",
+    "judge engine=ray": "tests/runs/engines/cluster",
     **{f"{name} --metric": "tests/cli/test_local_code.py" for name in ("metrics", "compare", "report")},
     "merge here": "tests/runs/shards",
-    "judge --calibration": "tests/hostile/kinds/added_files.py",
+    "judge calibration=map.json": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",
     "pairs --goal": "tests/audit/test_compare_pairs.py",
     "pairs --columns": "tests/audit/test_pair_file.py",
@@ -146,7 +146,7 @@ def with_stand_ins(words: list[str]) -> list[str]:
             "mock/-1.5" if before == "--models" else word
             for before, word in zip(["", *kept], kept, strict=False)
         ]
-        kept += ["--limit", "2", "--no-cache"]
+        kept += ["--limit", "2", "-E", "cache=false"]
     if kept[:2] == ["pairs", "make"]:
         kept += ["--labels", _LABELS] if "--labels" not in kept else []
         kept += ["--per-span", "8"]
@@ -168,6 +168,6 @@ def with_stand_ins(words: list[str]) -> list[str]:
         kept = [ours.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
     if kept[0] == "judge":
         kept += ["--limit", "2"] if "--limit" not in kept else []
-        kept += ["--price-in", "1", "--price-out", "1"] if "--max-cost" in kept else []
-        kept += ["--no-cache"]
+        kept += ["-E", "price-in=1", "-E", "price-out=1"] if "--max-cost" in kept else []
+        kept += ["-E", "cache=false"]
     return kept

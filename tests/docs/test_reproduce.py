@@ -51,5 +51,5 @@ def test_topreward_figures_are_those_that_the_preset_prints() -> None:
 
 
 def test_what_the_page_calls_private_is_what_bench_prints_as_published() -> None:
-    assert "`stepscore bench --published` prints it" in TEXT
+    assert "`stepscore bench -T published=true` prints it" in TEXT
     assert all(one.source.startswith("RoboValue") for one in ROBOVALUE)

@@ -377,7 +377,7 @@ def judge_command(source: Path, judge: str, run: Path) -> list[str]:
         run: The run folder.
     """
     name, _, backend = judge.partition("@")
-    model = {"topreward": ["--model", "mock/-1.5", "--no-cache"]}.get(judge, [])
+    model = {"topreward": ["--model", "mock/-1.5", "-E", "cache=false"]}.get(judge, [])
     if backend:
         subgoals = ["--subgoals", str(run.with_name("subgoals.yaml"))] if name == "stepeval" else []
         model = [
@@ -385,8 +385,8 @@ def judge_command(source: Path, judge: str, run: Path) -> list[str]:
             *subgoals,
             "--model",
             f"{backend}/m",
-            "--base-url",
-            "{server}",
+            "-M",
+            "base-url={server}",
             "-M",
             "timeout_s=20",
         ]

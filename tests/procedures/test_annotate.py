@@ -281,7 +281,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def invoke(answer: str, source: Path, *more: str) -> tuple[int, str, BaseException | None]:
-    arguments = [str(source), "--model", f"mock/{answer}", "--no-cache", *more]
+    arguments = [str(source), "--model", f"mock/{answer}", "-E", "cache=false", *more]
     result = CliRunner().invoke(app, arguments)
     return result.exit_code, result.output, result.exception
 
@@ -319,9 +319,9 @@ def test_a_limit_in_money_takes_the_users_price(source: Path, tmp_path: Path) ->
     limited = ["--vocabulary", str(vocabulary), "-o", str(file), "--max-cost", "5"]
     _, _, error = invoke(good, source, *limited)
     assert isinstance(error, StepScoreError)
-    assert "--price-in and --price-out" in str(error)
+    assert "-E price-in and -E price-out" in str(error)
     assert not file.exists()
-    code, text, _ = invoke(good, source, *limited, "--price-in", "1", "--price-out", "2")
+    code, text, _ = invoke(good, source, *limited, "-E", "price-in=1", "-E", "price-out=2")
     assert code == 0, text
     assert file.exists()
 

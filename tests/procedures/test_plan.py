@@ -135,7 +135,7 @@ def test_the_command_drafts_a_source_and_its_file_is_taken_by_the_judge(
 ) -> None:
     source, out = write_toy_rollouts(tmp_path / "toys", scenes=1), tmp_path / "subgoals.yaml"
     monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
-    model = ["--model", f"mock/{json.dumps(PLAN)}", "--no-cache"]
+    model = ["--model", f"mock/{json.dumps(PLAN)}", "-E", "cache=false"]
     result = CliRunner().invoke(app, ["plan", str(source), *model, "-o", str(out)])
     assert result.exit_code == 0, result.output
     tasks = {episode.instruction for episode in open_episodes(source)}
@@ -156,8 +156,8 @@ def test_the_budget_of_a_source_is_kept_and_what_was_drafted_is_written(
     assert result.exit_code == 1
     assert len(read_subgoals(out)) == 2
     assert "The budget of 2 calls is spent" in result.output
-    prices = ["--price-in", "1", "--price-out", "1"]
-    result = CliRunner().invoke(app, [*command, "--no-cache", "--force", "--max-cost", "0", *prices])
+    prices = ["-E", "price-in=1", "-E", "price-out=1"]
+    result = CliRunner().invoke(app, [*command, "-E", "cache=false", "--force", "--max-cost", "0", *prices])
     assert isinstance(result.exception, BudgetError)
     assert len(read_subgoals(out)) == 2  # nothing was drafted, and nothing is replaced
     result = CliRunner().invoke(app, [*command, "--force", "--max-calls", "1"])

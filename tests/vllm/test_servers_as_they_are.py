@@ -53,7 +53,7 @@ def test_a_server_killed_in_mid_run_is_waited_for_and_asked_nothing_again(
     assert spent["answered"] == calls, "no answered call was asked again"
     # One answer a rollout may have been on its way when it was killed.
     assert calls <= tiny.answered() - before <= calls + 3
-    assert any("the server does not answer now" in line and "--patience" in line for line in said)
+    assert any("the server does not answer now" in line and "-E patience" in line for line in said)
     assert any("the server answers again after" in line for line in said)
 
 
@@ -74,7 +74,16 @@ def test_real_counts_correct_the_dry_run(tiny: VllmServer, rollouts: list[Episod
 
 def test_the_command_shows_what_the_prefix_cache_saved(tiny: VllmServer, tmp_path: Path) -> None:
     command = ["judge", str(ROLLOUTS), "--limit", "2", "--judge", "topreward", "-J", "size=128"]
-    command += ["--model", tiny.model, "--base-url", tiny.url, "--no-cache", "-o", str(tmp_path / "run")]
+    command += [
+        "--model",
+        tiny.model,
+        "-M",
+        f"base-url={tiny.url}",
+        "-E",
+        "cache=false",
+        "-o",
+        str(tmp_path / "run"),
+    ]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     line = next(line for line in shown.output.splitlines() if "Prefix cache of the server" in line)

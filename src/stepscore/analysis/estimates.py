@@ -38,7 +38,7 @@ MAIN_METRICS = (
     "STR",
     "VOC",
 )
-"""Built-in metrics that a table for people has as columns; the others are in ``--json``, ``--csv`` and pandas."""
+"""Built-in metrics that a table for people has as columns; the others are in JSON, CSV and pandas."""
 
 
 def main_metrics() -> tuple[str, ...]:

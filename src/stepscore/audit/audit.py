@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from stepscore._ranges import MAX_SEED, Range
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.effects import case_result, policy_result, probe_result
@@ -59,12 +60,12 @@ class AuditOptions:
     """How an audit is made.
 
     Attributes:
-        probes: Names of the probes; ``None`` for all.
-        full: Probe every episode with everything, whatever it costs.
+        probes: Names of the probes; by default all.
+        full: Use every episode for every probe, at about 10 times the cost.
         seed: Random seed of the subsets, other instructions and orders.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
         paraphrases: By task or instruction: the same in other words; by default a sentence around it.
-        trivial: Whether to audit the trivial judges beside it.
+        trivial: Audit clock, constant, image difference and similarity, too.
         views: Give the judge only these views.
         workers: As in :func:`stepscore.score`.
         engine: As in :func:`stepscore.score`.
@@ -73,7 +74,7 @@ class AuditOptions:
 
     probes: Sequence[str] | None = None
     full: bool = False
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
     counterfactuals: Mapping[str, Sequence[str]] | None = None
     paraphrases: Mapping[str, Sequence[str]] | None = None
     trivial: bool = True

@@ -116,7 +116,7 @@ class Probe:
     """A change of an episode whose right answer is known.
 
     Attributes:
-        name: Its name, as ``--probes`` takes it.
+        name: Its name, as ``-T probes`` takes it.
         family: What is changed.
         change: Returns the changed episode; an OptionError or EpisodeError where it does not apply to this episode.
         effect: Returns the effect on one episode; NaN where it is unknown.

@@ -43,7 +43,7 @@ def shortfall_sentences(plan: AuditPlan) -> list[str]:
         if left:
             sentences.append(
                 f"The budget leaves too few scenes for {_named(left)}: at least {needed} are needed to decide. "
-                "--full takes every episode."
+                "-T full=true takes every episode."
             )
         few = [one for one in short if one.available < needed]
         if few:
@@ -170,7 +170,9 @@ def _notes(audit: Audit) -> Sequence[str]:
         notes.append(f"Undecided, as most answers of the judge are unknown: {', '.join(unanswered)}.")
     few = [r for r in undecided if r.probe not in unanswered]
     if few:
-        take = "Audit more scenes." if audit.full else "Audit more scenes, or every episode with --full."
+        take = (
+            "Audit more scenes." if audit.full else "Audit more scenes, or every episode with -T full=true."
+        )
         listed = ", ".join(f"{r.probe} ({r.effect.clusters})" for r in few)
         notes.append(f"Undecided, with the scenes that have a known effect: {listed}. {take}")
     if not audit.labelled:

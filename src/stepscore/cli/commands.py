@@ -103,6 +103,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        self._has_options = True
         self.commands = cast(MutableMapping[str, Any], _Loading())
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -115,6 +116,19 @@ class Commands(TyperGroup):
         if listed is None:
             return None
         return TyperCommand(cmd_name, help=listed.summary, rich_help_panel=listed.panel)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command, if there are any."""
+        # Typer imports pydantic to read options, even those that are not given.
+        self._has_options = not args or args[0].startswith("-")
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            self._has_options = True
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before the command; none while a line without any is read."""
+        return super().get_params(ctx) if self._has_options else []
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is called, imported."""

@@ -1,4 +1,4 @@
-"""``--format``: the forms in which a command prints its result, with ``--json`` and ``--csv`` as short forms."""
+"""``--format``: the forms in which a command prints its result, with ``--json`` as a short form."""
 
 from __future__ import annotations
 
@@ -25,15 +25,10 @@ FormatName = Annotated[
     typer.Option("--format", metavar="NAME", help=f"Form of the result: {', '.join(Format)}."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON; short for --format json.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print the result as CSV; short for --format csv.")]
 
 
-def chosen_format(given: Format | None, *, json: bool = False, csv: bool = False) -> Format:
-    """Return the form that the three options ask for; an error where they disagree."""
-    flags = {Format.JSON: json, Format.CSV: csv}
-    asked = {form: f"--{form.value}" for form, on in flags.items() if on}
-    if given is not None:
-        asked.setdefault(given, f"--format {given.value}")
-    if len(asked) > 1:
-        raise OptionError(f"{' and '.join(sorted(asked.values()))} cannot be combined; use one of them.")
-    return next(iter(asked), Format.TABLE)
+def chosen_format(given: Format | None, *, json: bool = False) -> Format:
+    """Return the form that the two options ask for; an error if they disagree."""
+    if json and given not in (None, Format.JSON):
+        raise OptionError(f"--json and --format {given} cannot be combined; use one of them.")
+    return Format.JSON if json else given or Format.TABLE

@@ -27,7 +27,10 @@ def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None =
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise OptionError(f"{flag} {pair}: expected key=value, for example {flag} points=16.")
+            kind = {"-J": "judges", "-M": "models"}.get(flag, "judges")
+            raise OptionError(
+                f"{flag} {pair}: expected key=value, for example {flag} points=16. List the keys: stepscore ls {kind}"
+            )
         name = key.replace("-", "_")
         kinds = _type_names(parameters[name].annotation) if name in parameters else set()
         parsed[name] = text if _stays_text(text, kinds) else _parse_value(text)
@@ -39,14 +42,11 @@ def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None =
 _PAIR = re.compile(r"\w[\w-]*=.*", re.DOTALL)
 
 
-def read_over(
-    words: Sequence[str], over: Sequence[str], make: Callable[..., object]
-) -> tuple[str, dict[str, list[object]]]:
-    """Return the source and the values to try of each option, of ``SOURCE frames=8,16`` and ``--over views=a,a+b``.
+def read_over(words: Sequence[str], make: Callable[..., object]) -> tuple[str, dict[str, list[object]]]:
+    """Return the source and the values to try of each option, of ``SOURCE frames=8,16 views=a,a+b``.
 
     Args:
-        words: Arguments: one is the source, the others are as after ``--over``.
-        over: The values of ``--over``.
+        words: Arguments: one is the source, the others are options with their values.
         make: The function whose options they are; ``views``, lists of cameras, are not among them.
     """
     # A path may hold "=": one that is there is the source.
@@ -56,20 +56,20 @@ def read_over(
         found = "none is" if not sources else f"{len(sources)} are"
         raise OptionError(f"Expected one source and options to vary (frames=8,16); {found} a source.")
     tried: dict[str, list[object]] = {}
-    for pair in (*over, *pairs):
-        key, equals, text = pair.partition("=")
+    for pair in pairs:
+        key, _, text = pair.partition("=")
         name = key.replace("-", "_")
         texts = _split(text)
-        if not equals or not name or not texts:
-            raise OptionError(f"--over {pair}: expected OPTION=A,B, for example --over frames=8,16.")
+        if not texts:
+            raise OptionError(f"{pair}: expected OPTION=A,B, for example frames=8,16.")
         if name in tried:
-            raise OptionError(f"--over {pair}: values of {name} are given twice. Give them once: {name}=A,B")
+            raise OptionError(f"{pair}: values of {name} are given twice. Give them once: {name}=A,B")
         if name == "model":
-            raise OptionError(f"--over {pair}: a tuning is of one model, that of --model.")
+            raise OptionError(f"{pair}: a tuning is of one model, that of --model.")
         tried[name] = [
             [view for view in each.split("+") if view]
             if name == "views"
-            else read_pairs([f"{key}={each}"], "--over", make)[name]
+            else read_pairs([f"{key}={each}"], "option", make)[name]
             for each in dict.fromkeys(texts)
         ]
     return sources[0], tried

@@ -10,22 +10,18 @@ from typing import TypeVar
 
 import typer
 
+from stepscore._ranges import MANY as MANY
+from stepscore._ranges import MAX_PARALLEL as MAX_PARALLEL
+from stepscore._ranges import MAX_SEED as MAX_SEED
+from stepscore._ranges import Range
+
 N = TypeVar("N", int, float)
-
-MANY = 10**12
-"""The largest number of anything countable."""
-
-MAX_PARALLEL = 4096
-"""Most episodes, calls or processes at a time."""
 
 MAX_SIZE_PX = 8192
 """Longest side of a frame, in pixels."""
 
 MAX_FPS = 1000.0
 """Most frames per second."""
-
-MAX_SEED = 2**32 - 1
-"""Largest seed that every random generator takes."""
 
 
 def between(least: float, most: float, *, above: bool = False) -> Callable[[N | None], N | None]:
@@ -36,17 +32,17 @@ def between(least: float, most: float, *, above: bool = False) -> Callable[[N | 
         most: The most allowed.
         above: ``least`` itself is not allowed.
     """
-    low, high = (int(bound) if float(bound).is_integer() else bound for bound in (least, most))
-    allowed = f"above {low} and at most {high}" if above else f"from {low} to {high}"
+    allowed = Range(least, most, above)
 
     def check(value: N | None) -> N | None:
-        if value is None or (least <= value <= most and not (above and value == least)):
+        if value is None or allowed.allows(value):
             return value
-        raise typer.BadParameter(f"{_shown(value)} is not allowed; give a number {allowed}.")
+        raise typer.BadParameter(f"{shown_number(value)} is not allowed; give a number {allowed}.")
 
     return check
 
 
-def _shown(value: float) -> str:
+def shown_number(value: float) -> str:
+    """Return a number as a message shows it; of one with many digits, its magnitude."""
     text = str(value) if abs(value) < MANY or isinstance(value, float) else ""
     return text or f"{'-' if value < 0 else ''}10^{len(str(abs(value))) - 1} and more"

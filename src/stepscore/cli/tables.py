@@ -96,7 +96,7 @@ def print_result(
         form: The form.
         tables: What a person reads: in the terminal, in Markdown, in LaTeX.
         records: What ``--json`` prints.
-        csv_rows: What ``--csv`` prints, a column for each key of a row's ``group``; default: the records, and where
+        csv_rows: What CSV has: a column for each key of a row's ``group``; default: the records, and where
             they are not a list, a row for each cell.
         notes: Sentences below all tables.
     """

@@ -122,7 +122,7 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
     if weighting.form == "lerobot" and np.sqrt(2) * noise > kappa:
         yield (
             f"The judge's noise changes a gain by {np.sqrt(2) * noise:.3f}, more than kappa = {kappa:g}: many "
-            "weights are determined by noise. Raise --kappa, or choose episodes with --method filter."
+            "weights are determined by noise. Raise -W kappa, or choose episodes with --method filter."
         )
     if facts.get("last chunk at 0", np.nan) >= MAX_ZERO_SHARE_AT_END:
         yield (
@@ -133,15 +133,15 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
     if weighting.by_lerobot and unknown > 0.05:
         yield (
             f"{100 * unknown:.1f} % of the frames are unknown, and LeRobot gives each the weight "
-            f"{weighting.unknown:g}. --fallback-weight 0 leaves them out."
+            f"{weighting.unknown:g}. -W fallback-weight=0 leaves them out."
         )
 
 
 def _remedy(weighting: Weighting) -> str:
     if weighting.form == "topreward":
-        return "Most advantages are at the cap or near 0: try --advantage progress."
+        return "Most advantages are at the cap or near 0: try -W advantage=progress."
     if weighting.form == "lerobot":
-        return "Nearly every chunk gains more than kappa: raise --kappa, or try --method filter."
+        return "Nearly every chunk gains more than kappa: raise -W kappa, or try --method filter."
     return "The judge's curves are too even to distinguish frames; choose episodes with --top instead."
 
 

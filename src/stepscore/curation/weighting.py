@@ -84,7 +84,7 @@ def topreward_awr(
     if advantage == "progress" and chunk_size is not None:
         raise OptionError(
             "chunk_size is the span of a change, and the advantage is of progress itself: leave it out, or choose "
-            "--advantage change."
+            "-W advantage=change."
         )
     values = frames.progress if advantage == "progress" else _changes(frames, chunk_size)
     awr = topreward_weights(values, subtract_mean=advantage != "plain-change", **options)

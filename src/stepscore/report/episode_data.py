@@ -95,7 +95,7 @@ def episode_data(runs: Sequence[Run], metrics: EpisodeMetrics, name: str) -> Epi
     if not places:
         ids = {row["episode_id"] for row in metrics.episodes}
         raise UnknownNameError(
-            "episode", name, ids, hint="List them: stepscore metrics RUN --show episodes --csv"
+            "episode", name, ids, hint="List them: stepscore metrics RUN --show episodes --format csv"
         )
     row = metrics.episodes[places[0]]
     for other in (metrics.episodes[i] for i in places):

@@ -231,7 +231,7 @@ class _Account:
     def price(self) -> str:
         """Return where the prices are from, or which is missing."""
         if missing := self._unpriced():
-            return f"not known for {', '.join(missing)}: give --price-in and --price-out"
+            return f"not known for {', '.join(missing)}: give -E price-in and -E price-out"
         sources = [known.price.source for known in self._models.values() if known.price is not None]
         return ", ".join(dict.fromkeys(sources)) or "no model is asked"
 

@@ -169,7 +169,7 @@ class Owner:
             if failed >= MAX_FAILED_STARTS:
                 raise RunError(
                     f"{failed} workers ended one after another while they loaded the judge {self._work.judge.name!r} "
-                    f"({link.end}). The machine may have too little memory for so many: use fewer, --workers"
+                    f"({link.end}). The machine may have too little memory for so many: use fewer, -E workers"
                 )
 
     async def _attend(self, link: Link) -> bool:
@@ -197,7 +197,7 @@ class Owner:
         elif isinstance(message, Unable):
             raise RunError(
                 f"The judge {self._work.judge.name!r} cannot be used by another process: {message.why}. "
-                "Judge in this one: --engine local"
+                "Judge in this one: -E engine=local"
             )
 
     def _feed(self, link: Link) -> None:
@@ -315,7 +315,7 @@ def pickled(message: ToWorker) -> bytes:
         names = ", ".join(task.episode.id for task in message.tasks)
         raise RunError(
             f"Episode {names} cannot be sent to another process ({type(error).__name__}: {error}). "
-            "Judge in this one: --engine local"
+            "Judge in this one: -E engine=local"
         ) from error
 
 

@@ -278,7 +278,7 @@ class WorkerLink:
         if not same + alike:
             raise OptionError(
                 f"Judge {self._judge.name!r} asks the model {model.name}, which is not among its models; "
-                "judge in one process: --workers 1"
+                "judge in one process: -E workers=1"
             )
         return Forward(self._account, (same + alike)[0])
 

@@ -126,8 +126,8 @@ def test_the_commands_keep_it_and_print_its_sentence(run: Run, tmp_path: Path) -
 
 
 def test_an_audit_writes_the_record_of_its_judge(source: Path, tmp_path: Path) -> None:
-    asked = ["audit", str(source), "--judge", "constant", "--no-trivial", "--probes", "round-trip"]
-    made = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "a"), "--measured-by", "A. Author"])
+    asked = ["audit", str(source), "--judge", "constant", "-T", "trivial=false", "-T", "probes=round-trip"]
+    made = CliRunner().invoke(app, [*asked, "-o", str(tmp_path / "a"), "-T", "measured-by=A. Author"])
     assert made.exit_code == 0
     record = read_validation(tmp_path / "a" / "validation.json")
     assert record.measured_by == "A. Author"

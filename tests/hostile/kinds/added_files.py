@@ -42,7 +42,8 @@ def make_subgoals(rng: Random, here: Path, good: Path) -> Case:
         str(path),
         "-o",
         str(here / "run"),
-        "--no-cache",
+        "-E",
+        "cache=false",
     ]
     judge = rng.choice(
         (["--judge", "stepeval", "--model", 'mock/{"answer": "yes"}'], ["--judge", "linear-time"])
@@ -72,7 +73,7 @@ def make_pair_file(rng: Random, here: Path, good: Path) -> Case:
     elif how == "images":
         what = rng.choice(("/dev/zero", "", " ", "x" * 5000, str(path), "~nobody", "/", str(image)))
         images = ["--images", what]
-    judge = ["--judge", "hop", "--model", "mock/<score>+10%</score>", "--no-cache"]
+    judge = ["--judge", "hop", "--model", "mock/<score>+10%</score>", "-E", "cache=false"]
     line = ["pairs", "score", str(path), f"--columns={columns}", "-o", str(here / "run"), *judge, *images]
     return Case(f"pair file {how} {what[:60]}", [line], unprivileged=what.endswith("unreadable"))
 
@@ -148,7 +149,7 @@ def make_goal(rng: Random, here: Path, good: Path) -> Case:
             ["--judge", "similarity", "--model", "mock/0.5", "-J", "frames=3"],
         )
     )
-    arguments = ["judge", str(good / "jsonl" / "list.jsonl"), *judge, "--no-cache", "--goal", goal]
+    arguments = ["judge", str(good / "jsonl" / "list.jsonl"), *judge, "-E", "cache=false", "--goal", goal]
     commands = [[*arguments, "-o", str(here / "run")], ["metrics", str(here / "run")]]
     return Case(f"goal {what}", commands, unprivileged=what.endswith("unreadable"))
 
@@ -160,14 +161,14 @@ def make_calibration(rng: Random, here: Path, good: Path) -> Case:
     what = damage(path, rng)
     judge = {
         "linear": ["--judge", "linear-time"],
-        "topreward": ["--judge", "topreward", "--model", "mock/-1.5", "--no-cache"],
+        "topreward": ["--judge", "topreward", "--model", "mock/-1.5", "-E", "cache=false"],
     }[name]
     arguments = [
         "judge",
         str(good / "jsonl" / "list.jsonl"),
         *judge,
-        "--calibration",
-        str(path),
+        "-J",
+        f"calibration={path}",
         "-o",
         str(here / "run"),
     ]
@@ -218,7 +219,8 @@ def make_answers(rng: Random, here: Path, good: Path) -> Case:
         name,
         "--model",
         f"mock/{text}",
-        "--no-cache",
+        "-E",
+        "cache=false",
         "-o",
         str(here / "run"),
         *SERVED[name],
@@ -227,7 +229,18 @@ def make_answers(rng: Random, here: Path, good: Path) -> Case:
         (
             [judge, ["metrics", str(here / "run")]],
             [judge, ["report", str(here / "run"), "-o", str(here / "page"), "--no-videos"]],
-            [["annotate", source, "--model", f"mock/{text}", "--no-cache", "-o", str(here / "annotated")]],
+            [
+                [
+                    "annotate",
+                    source,
+                    "--model",
+                    f"mock/{text}",
+                    "-E",
+                    "cache=false",
+                    "-o",
+                    str(here / "annotated"),
+                ]
+            ],
             [["plan", "push it", "--model", f"mock/{text}", "-o", str(here / "subgoals.yaml")]],
         )
     )

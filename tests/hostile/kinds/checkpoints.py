@@ -30,4 +30,4 @@ def checkpoint_command(kind: str, folder: Path, here: Path, good: Path) -> list[
     }
     judge = own.get(kind, ["topreward", "-J", "prefixes=2", "-J", "size=64"])
     line = ["judge", str(good / "jsonl" / "list.jsonl"), "--judge", *judge, "--model", model, *options]
-    return [*line, "-o", str(here / "run"), "--no-cache", "--limit", "2"]
+    return [*line, "-o", str(here / "run"), "-E", "cache=false", "--limit", "2"]

@@ -23,9 +23,9 @@ def make_lease(rng: Random, here: Path, good: Path) -> Case:
     """Put one or two leases, or what has the name of one, into a run; the run is judged and merged all the same."""
     name, run = copy_run(rng, here, good)
     what = [_put(rng, run, number) for number in rng.sample(NUMBERS, rng.choice((1, 1, 2)))]
-    lease = rng.choice(([], ["--lease", "1"]))
+    lease = rng.choice(([], ["-E", "lease=1"]))
     lines = [
-        ["judge", str(source_of(good, name)), *RUNS[name], "-o", str(run), "--no-cache", *lease],
+        ["judge", str(source_of(good, name)), *RUNS[name], "-o", str(run), "-E", "cache=false", *lease],
         ["merge", str(run)],
     ]
     unreadable = any(one.endswith("unreadable") for one in what)

@@ -56,10 +56,10 @@ def _option_case(rng: Random, here: Path, good: Path, *, trains: bool) -> Case:
     walk = good / "made" / "walk"
     line = Inputs(walk / "toys", walk / "run", here).line(command.words, parameter.flag)
     if parameter.flag:
-        line += [parameter.flag, value]
+        line += parameter.words(value)
     elif len(line) > len(command.words):
         line[len(command.words)] = value
-    case = Case(f"{command.name} {parameter.flag or 'argument'} {_short(value)}", [line])
+    case = Case(f"{command.name} {parameter.flag or 'argument'} {parameter.key} {_short(value)}", [line])
     if command.words == ("view",):
         case.stop_s, case.codes = 1.5, [0, 1, 2, 130]
         case.commands[0] += ["--port", "0"] if parameter.flag != "--port" else []
@@ -101,7 +101,8 @@ def make_judge_options(rng: Random, here: Path, good: Path) -> Case:
         pair,
         "--limit",
         "1",
-        "--no-cache",
+        "-E",
+        "cache=false",
     ]
     if name in SERVED:
         line += ["--model", "mock/-1.5" if name == "topreward" else 'mock/{"answer": "yes"}']
@@ -148,9 +149,10 @@ def make_model_options(rng: Random, here: Path, good: Path) -> Case:
     line += [
         "--limit",
         "1",
-        "--no-cache",
-        "--patience",
-        "0",
-        *(["--base-url", address] if backend != "mock" else []),
+        "-E",
+        "cache=false",
+        "-E",
+        "patience=0",
+        *(["-M", f"base-url={address}"] if backend != "mock" else []),
     ]
     return Case(f"model {_short(model)} {_short(' '.join(given))} at {address!r}", [line])

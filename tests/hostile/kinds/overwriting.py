@@ -31,7 +31,11 @@ def make_overwriting(rng: Random, here: Path, good: Path) -> Case:
     """Put something at the place that a command writes to; the command is refused, and what was there stays."""
     from tests.cli.command_walk import Inputs, commands
 
-    found = [one for one in commands() if "--out" in dict(one.parameters) and one.name not in SLOW]
+    found = [
+        one
+        for one in commands()
+        if any(each.flag == "--out" for each in one.parameters) and one.name not in SLOW
+    ]
     command, made = rng.choice(found), good / "made"
     out_folder = here / "outputs"
     out_folder.mkdir()

@@ -58,6 +58,6 @@ def make_row(rng: Random, here: Path, good: Path) -> Case:
     file = here / "row.json"
     file.write_text(json.dumps(row))
     data = [str(good / "jsonl" / "list.jsonl"), "--labels", str(good / "made" / "labels.csv"), "--limit", "1"]
-    line = ["bench", *data, "--check", str(file), "--base-url", "{server}", *named]
+    line = ["bench", *data, "--check", str(file), "-E", "base-url={server}", *named]
     said = json.dumps({key: row[key] for key in ("judge", "model", "options", "model_options")})
     return Case(f"row {said[:120]}", [line], codes=[2], lies={"log": str(here / "asked")}, unasked=True)

@@ -21,16 +21,18 @@ def reading_commands(rng: Random, here: Path, good: Path, name: str) -> list[lis
         [
             "metrics",
             run,
-            *rng.choice(([], ["--json"], ["--csv"], ["--by", "task,policy"], ["--revision", "robust"])),
+            *rng.choice(
+                ([], ["--json"], ["--format", "csv"], ["--by", "task,policy"], ["--revision", "robust"])
+            ),
         ],
         ["metrics", run, other],
         ["compare", run, *rng.choice(([], [other]))],
         ["report", run, "-o", str(here / "page"), *rng.choice(([], ["--no-videos"], ["--copy-videos"]))],
         ["weights", run, "-o", str(here / "w.parquet"), "--method", "awr"],
-        ["weights", run, "-o", str(here / "w.parquet"), "--method", "rabc", "--chunk-size", "4"],
+        ["weights", run, "-o", str(here / "w.parquet"), "--method", "rabc", "-W", "chunk-size=4"],
         ["weights", run, "-o", str(here / "w.parquet"), "--method", "filter", "--top", "0.5", "--by", "MP"],
         ["calibrate", run, "-o", str(here / "map.json")],
-        ["judge", str(source_of(good, name)), *RUNS[name], "-o", run, "--no-cache"],
+        ["judge", str(source_of(good, name)), *RUNS[name], "-o", run, "-E", "cache=false"],
     ]
 
 

@@ -209,8 +209,8 @@ def make_server(rng: Random, here: Path, good: Path) -> Case:
         *judge_command(good / "jsonl" / "list.jsonl", f"{judge}@{backend}", here / "run"),
         "--max-calls",
         "9",
-        "--patience",
-        "20",
+        "-E",
+        "patience=20",
     ]
     _hasten(line, lies)
     commands = [
@@ -231,7 +231,7 @@ def make_episode(rng: Random, here: Path, good: Path) -> Case:
     copy_good(good, "videos", here)
     judge = f"{rng.choice(tuple(SERVED))}@{rng.choice(('openai-api', 'vllm'))}"
     lies, what = lie(rng, "chat", VICTIM)
-    line = [*judge_command(here / "source", judge, here / "run"), "--patience", "20"]
+    line = [*judge_command(here / "source", judge, here / "run"), "-E", "patience=20"]
     _hasten(line, lies)
     commands = [line, ["cache", "export", str(here / "cache.jsonl")]]
     commands += [["metrics", str(here / "run")]] if rng.random() < 0.5 else []

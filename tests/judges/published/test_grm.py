@@ -198,7 +198,7 @@ class TestPrompts:
         judge.options()
         counted = dry_run([subject(goal)], judge, CallOptions(cache=False))
         assert (counted.calls, counted.images, counted.failed) == (3, 24, 0)
-        with pytest.raises(OptionError, match="--offline"):
+        with pytest.raises(OptionError, match="-E offline=true"):
             stepscore.score([subject(goal)], judge, tmp_path / "run", offline=True)
         assert not (tmp_path / "run").exists()
 

@@ -167,7 +167,7 @@ def test_a_dry_run_fetches_nothing_and_counts_the_pass(
     monkeypatch.setattr(fetching, "open_client", lambda: pytest.fail("the network was asked"))
     counted = dry_run([subject(30), subject(3)], Robometer(MODEL), CallOptions(cache=False))
     assert (counted.calls, counted.images, counted.failed) == (2, 16, 0)
-    with pytest.raises(OptionError, match="--offline"):
+    with pytest.raises(OptionError, match="-E offline=true"):
         stepscore.score([subject(9)], Robometer(MODEL), tmp_path / "run", offline=True)
 
 

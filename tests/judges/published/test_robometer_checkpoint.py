@@ -92,7 +92,7 @@ def test_the_command_line_judges_end_to_end(folder: Path, source: Path, tmp_path
     judged = ("judge", source, "--judge", "robometer", "--model", f"hf/{folder}", "-J", "prompt=own")
     asked_for = ("--instruction", "open the drawer")
     assert "16 images" in " ".join(run(*judged, *asked_for, "-o", tmp_path / "run", "--dry-run").split())
-    assert "unknown" in run(*judged, *asked_for, "-o", tmp_path / "run", "--no-cache")  # its licence
+    assert "unknown" in run(*judged, *asked_for, "-o", tmp_path / "run", "-E", "cache=false")  # its licence
     opened = stepscore.open_run(tmp_path / "run")
     assert opened.judgements().column("error").to_pylist() == [None, None]
     protocol = json.loads((tmp_path / "run" / "run.json").read_text())["protocol"]

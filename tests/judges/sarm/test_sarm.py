@@ -184,7 +184,7 @@ def test_the_trailing_mean_looks_back_so_many_seconds() -> None:
 
 def test_a_bidirectional_checkpoint_scores_no_video_that_is_still_recorded(place: Path, clip: str) -> None:
     folder = tiny_sarm.checkpoint(place / "offline", clip, causal=False)
-    with pytest.raises(CapabilityError, match="--causal"):
+    with pytest.raises(CapabilityError, match="-T causal=true"):
         Sarm(SarmModel(str(folder))).open("open the drawer", ["corner"])
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from tests.models.api.lies import CALLS, EPISODES, KEY, LIES, Exchange, Lie
 from tests.models.api.servers import digest, prompt_of, written
 
-PRICES = ("--price-in", "1", "--price-out", "10")
+PRICES = ("-E", "price-in=1", "-E", "price-out=10")
 MAX_COST = 0.38
 """Four calls of four images and 2,048 tokens out are at most 0.09 each."""
 
@@ -173,7 +173,7 @@ def _commands(url: str, judge: str, options: tuple[str, ...], videos: Path, fold
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
     stamina.set_testing(True, attempts=1000, cap=True)
     shape = ("-J", "frames=3") if judge == "gvl" else ("-J", "prefixes=1")
-    model = ("--model", "openai-api/tiny", "--base-url", url)
+    model = ("--model", "openai-api/tiny", "-M", f"base-url={url}")
     limits = ("--max-calls", str(CALLS), "--max-cost", str(MAX_COST), *PRICES)
     judging = [
         "judge",

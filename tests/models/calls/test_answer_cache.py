@@ -92,7 +92,7 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said_with_what_repairs_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunError, match="--no-cache"):
+    with pytest.raises(RunError, match="-E cache=false"):
         CallCache(tmp_path / "file" / "c.sqlite")
     with pytest.raises(RunError, match="a folder, not a file"):
         CallCache(tmp_path)

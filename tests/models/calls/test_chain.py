@@ -177,7 +177,7 @@ def test_what_is_reserved_for_calls_under_way_is_waited_for_and_not_taken_as_spe
 
 
 def test_a_limit_in_money_needs_a_price(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="--price-in and --price-out"):
+    with pytest.raises(OptionError, match="-E price-in and -E price-out"):
         ledger(tmp_path, budget=Budget(max_cost=1.0))
 
 

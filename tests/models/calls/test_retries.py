@@ -75,7 +75,7 @@ def test_a_server_that_restarts_fails_no_call(tmp_path: Path, seconds: float, er
     # All twenty meet it away once; from then on one at a time looks, ever less often.
     assert server.tried <= 20 + 20 + 6 + seconds / MAX_PROBE_WAIT_S
     assert "m: the server does not answer now; next attempt in" in lines[0]
-    assert "--patience changes it" in lines[0]
+    assert "-E patience changes it" in lines[0]
     assert "the server answers again after" in lines[-1]
 
 
@@ -174,7 +174,7 @@ def test_short_waits_are_silent_and_their_sum_is_bounded() -> None:
     assert sum(given) == 100.0
     assert lines == []
     waits.after(TransientModelError("cut", 7.0), Retry(6))
-    assert lines == ["m: waiting 7 s for the server: cut (It waits 100 s at most; --patience changes it.)"]
+    assert lines == ["m: waiting 7 s for the server: cut (It waits 100 s at most; -E patience changes it.)"]
 
 
 def test_growing_waits_double_and_have_an_end() -> None:

@@ -133,7 +133,7 @@ def test_a_server_is_asked_nothing_twice_although_a_worker_dies_as_it_waits(
 
 def test_what_cannot_be_sent_is_refused_with_a_sentence(score: Score) -> None:
     script = MockModel(script=lambda request: "1")
-    with pytest.raises(RunError, match=r"'asking' cannot be sent to another process.*--engine local"):
+    with pytest.raises(RunError, match=r"'asking' cannot be sent to another process.*-E engine=local"):
         score("lambda", Asking(script), workers=2)
     assert score("local", Asking(script), workers=2, engine="local").info["last"]["judged"] == 12
 
@@ -143,7 +143,7 @@ def test_a_judge_that_another_process_cannot_load_is_refused_with_a_sentence(
 ) -> None:
     made = type("OfANotebook", (Asking,), {"__module__": "__main__"})
     monkeypatch.setattr(sys.modules["__main__"], "OfANotebook", made, raising=False)
-    with pytest.raises(RunError, match=r"cannot be used by another process: .*OfANotebook.*--engine local"):
+    with pytest.raises(RunError, match=r"cannot be used by another process: .*OfANotebook.*-E engine=local"):
         score("run", made(), workers=2)
 
 
@@ -228,8 +228,8 @@ def test_a_judge_of_the_users_own_file_is_taken_along(tmp_path: Path) -> None:
                 *options,
                 "-o",
                 name,
-                "--workers",
-                workers,
+                "-E",
+                f"workers={workers}",
             ],
             cwd=tmp_path,
             capture_output=True,

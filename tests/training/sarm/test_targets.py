@@ -144,7 +144,7 @@ def test_progress_outside_of_its_labels_is_unknown() -> None:
 def test_one_of_several_progress_labels_must_be_named() -> None:
     rows = tuple(Label("progress", name, start_s=0.0, value=0.0) for name in ("robust", "sarm"))
     episode = fakes.episode(labels=Labels(rows))
-    with pytest.raises(OptionError, match="--progress"):
+    with pytest.raises(OptionError, match="-T progress"):
         choose_progress([episode], None)
     assert choose_progress([episode], "robust") == "robust"
     assert choose_progress([fakes.episode()], None) == "stages"
@@ -164,7 +164,7 @@ def test_sparse_stages_come_from_a_file_of_their_own(labelled: list[LabelledEpis
     sparse = with_sparse_stages(labelled, tmp_path / "sparse.parquet")
     procedures, _ = head_targets(sparse)
     assert all(set(p.stages) <= {"first", "second"} for p in procedures.values())
-    with pytest.raises(EpisodeError, match="--sparse-labels"):
+    with pytest.raises(EpisodeError, match="-T sparse-labels"):
         with_sparse_stages(labelled, None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
-from stepscore.cli.training import train
+from stepscore.cli.options.keys import keys_of
 from stepscore.episodes import open_episodes
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.errors import OptionError, SourceError, UnknownNameError
@@ -25,7 +24,7 @@ from stepscore.models.sarm.network import SarmShape
 from stepscore.models.sarm.window import Window
 from stepscore.procedures.labels_table import write_labels
 from stepscore.training.sarm.batches import Batch, PerturbationConfig, make_batch, sample_window
-from stepscore.training.sarm.config import SarmTrainConfig
+from stepscore.training.sarm.config import SarmJobConfig, SarmTrainConfig
 from stepscore.training.sarm.dataset import TrainingEpisode, encode_episode
 from stepscore.training.sarm.evaluation import evaluate
 from stepscore.training.sarm.job import SarmJob
@@ -207,23 +206,32 @@ def test_the_command_trains_and_the_judge_takes_what_it_made(place: Path, tmp_pa
         str(TINY_SIM),
         "-o",
         str(tmp_path / "ck"),
-        "--encoder",
-        f"hf/{place / 'clip'}",
+        "-T",
+        f"encoder=hf/{place / 'clip'}",
     ]
     command += [
-        "--steps",
-        "3",
-        "--batch-size",
-        "4",
-        "--hidden-dim",
-        "16",
-        "--n-layers",
-        "1",
-        "--n-heads",
-        "2",
+        "-T",
+        "steps=3",
+        "-T",
+        "batch-size=4",
+        "-T",
+        "hidden-dim=16",
+        "-T",
+        "n-layers=1",
+        "-T",
+        "n-heads=2",
     ]
-    command += ["--causal", "--views", "corner", "--features-dir", str(place / "features"), "--threads", "1"]
-    command += ["--n-obs-steps", "4"]
+    command += [
+        "-T",
+        "causal=true",
+        "--views",
+        "corner",
+        "-T",
+        f"features-dir={place / 'features'}",
+        "-T",
+        "threads=1",
+    ]
+    command += ["-T", "n-obs-steps=4"]
     stopped = CliRunner().invoke(app, [*command, "--max-minutes", "0"])
     assert "resumes" in stopped.output, stopped.output
     done = CliRunner().invoke(app, [*command, "--json"])
@@ -280,7 +288,7 @@ def test_both_heads_learn_in_dual_training(place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"progress": "linear"}, "--mode single"),
+        ({"progress": "linear"}, "-T mode=single"),
         ({"sparse_labels": Path("x")}, "dual"),
         ({"val_fraction": 1.0}, "val_fraction"),
     ],
@@ -312,13 +320,11 @@ def test_sizes_that_are_not_stated_are_the_networks_own(
 
 
 def test_the_help_states_the_sizes_that_a_network_has_by_default() -> None:
-    (command,) = (c for c in train.app.registered_commands if c.name == "sarm")
-    assert command.callback is not None
-    parameters = inspect.signature(command.callback, eval_str=True).parameters
+    keys = {key.name: key for key in keys_of(SarmJobConfig)}
     defaults = {"n_obs_steps": Window.frames, "hidden_dim": SarmShape.width, "n_layers": SarmShape.layers}
     for name, value in {**defaults, "n_heads": SarmShape.attention_heads}.items():
-        assert f"({value})" in parameters[name].annotation.__metadata__[0].help
-        assert parameters[name].default is None, "the network's own default holds"
+        assert f"({value})" in keys[name].help
+        assert keys[name].default is None, "the network's own default holds"
 
 
 def test_a_checkpoint_holds_the_training_config_under_the_names_it_always_had(

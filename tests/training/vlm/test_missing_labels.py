@@ -209,7 +209,7 @@ def test_image_questions_that_no_label_answers_end_with_the_reason(
     )  # fmt: skip
     assert run.image_batches is not None
     with pytest.raises(
-        SourceError, match=r"'the drawer is fully open'.*--image-question-fraction 0"
+        SourceError, match=r"'the drawer is fully open'.*-T image-question-fraction=0"
     ) as caught:
         # gvl and the procvlm prompt without subgoals need none.
         replace(run.image_batches, sources=vlm_setup.image_judges()[:2]).draw(np.random.default_rng(0), None)

@@ -365,7 +365,7 @@ def test_a_dataset_without_labels_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"lora_rank": 4}, "--base"), ({"base": "some/path"}, "hf/"), ({"image_size": 100}, "multiple of 32")],
+    [({"lora_rank": 4}, "-T base"), ({"base": "some/path"}, "hf/"), ({"image_size": 100}, "multiple of 32")],
 )
 def test_options_that_make_no_sense_are_refused(
     options: dict[str, object], said: str, tmp_path: Path

@@ -21,7 +21,7 @@ from stepscore.analysis.tables.metric_tables import no_interval_note
 
 NO_PROBABILITY = (
     "No run has a calibrated success probability of a labelled episode. Fit a map with `stepscore calibrate RUN -o "
-    "map.json`, and judge other episodes with --calibration map.json."
+    "map.json`, and judge other episodes with -J calibration=map.json."
 )
 RISK = (
     "The surest verdicts first: share of episodes accepted, how sure the least sure of them is (of 0.5..1), and how "

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from stepscore._ranges import MANY, MAX_SEED, Range
 from stepscore.audit.pairs.compare import AFTER, BEFORE, Compare, Question
 from stepscore.audit.pairs.make import MIN_GAP_S
 from stepscore.audit.pairs.pair import Pair
@@ -32,16 +33,16 @@ class ConsistencyOptions:
     """How much is asked beyond the pairs.
 
     Attributes:
-        pairs: Pairs that are asked again, and triples.
+        pairs: Pairs that are asked again, and triples of frames.
         repeats: How often each of those pairs is asked once more.
         episodes: Whole episodes that are judged.
         seed: Random seed of the choices.
     """
 
-    pairs: int = 60
-    repeats: int = 3
+    pairs: Annotated[int, Range(1, MANY)] = 60
+    repeats: Annotated[int, Range(0, 1000)] = 3
     episodes: int = 12
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
 
 
 @dataclass(frozen=True)

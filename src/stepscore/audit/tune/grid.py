@@ -90,7 +90,7 @@ def make_grid(
     count = math.prod(len(values) for values in over.values())
     if max_trials is None and count > MAX_TRIALS:
         raise OptionError(
-            f"--over gives {count} combinations, more than {MAX_TRIALS}. Limit them: --max-trials N"
+            f"The values give {count} combinations, more than {MAX_TRIALS}. Limit them: -T max-trials=N"
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -178,4 +178,4 @@ def _check_values(made: Sequence[Trial], refused: Sequence[tuple[Mapping[str, ob
     for settings, why in refused:
         for name, value in settings.items():
             if (name, _joined(value)) not in fine:
-                raise OptionError(f"--over {name}={_joined(value)}: {why}")
+                raise OptionError(f"{name}={_joined(value)}: {why}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from stepscore._ranges import MANY, MAX_SEED, Range
 from stepscore.audit.tune.grid import Grid, MakeJudge, make_grid
 from stepscore.audit.tune.metric import METRICS, Kind, choose_kind, is_labelled
 from stepscore.audit.tune.rewrite import MAX_REWRITES, check_rewritable
@@ -24,8 +26,9 @@ class TuneOptions:
     """How a tuning is made.
 
     Attributes:
-        metric: Name of the metric; ``None`` for the one that fits labels and judge, see :mod:`.metric`.
-        potential: Name of the progress labels that are the truth, where there are several.
+        metric: Agreement to choose by, such as ``subgoal-f1`` or ``progress-mae``; by default the one that fits
+            labels and judge.
+        potential: Name of the progress labels that are the truth, if there are several.
         share: Share of the scenes to choose on.
         seed: Seed of the split, of the draw of trials and of rewordings.
         views: Cameras of the trials that name none; ``None`` for all.
@@ -38,11 +41,11 @@ class TuneOptions:
 
     metric: str | None = None
     potential: str | None = None
-    share: float = 0.5
-    seed: int = 0
+    share: Annotated[float, Range(0, 1)] = 0.5
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
     views: Sequence[str] | None = None
-    max_trials: int | None = None
-    rewrite: int = 0
+    max_trials: Annotated[int | None, Range(1, MANY)] = None
+    rewrite: Annotated[int, Range(0, 50)] = 0
     workers: int | None = None
     engine: str | Engine = "auto"
     call_options: CallOptions | None = None
@@ -97,9 +100,9 @@ def plan_tuning(
         options: Metric, split, limits.
     """
     if not over and not options.rewrite:
-        raise OptionError("There is nothing to tune. Name values to try: --over frames=8,16, or --rewrite N")
+        raise OptionError("There is nothing to tune. Name values to try: frames=8,16, or -T rewrite=N")
     if not 0 <= options.rewrite <= MAX_REWRITES:
-        raise OptionError(f"rewrite (--rewrite) is {options.rewrite}; expected 0 to {MAX_REWRITES}.")
+        raise OptionError(f"rewrite (-T rewrite) is {options.rewrite}; expected 0 to {MAX_REWRITES}.")
     grid = make_grid(make, over, views=options.views, max_trials=options.max_trials, seed=options.seed)
     judge = grid.trials[0].judge
     if options.rewrite:
@@ -155,7 +158,7 @@ def _check_labels(kind: Kind, metric: str | None, split: Split) -> None:
             raise OptionError(
                 f"All {kind} labels of the {name} split ({len(episodes)} episodes) are {stated}; "
                 f"{'balanced accuracy' if metric is None else METRICS[metric].name} needs both. "
-                "Label more scenes, or try another --seed."
+                "Label more scenes, or try another -T seed."
             )
 
 

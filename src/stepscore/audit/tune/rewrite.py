@@ -62,12 +62,12 @@ def check_rewritable(judge: Judge) -> Model:
     """
     if not isinstance(judge, TemplateJudge):
         raise OptionError(
-            f"--rewrite rewords the template of a judge, and {judge.name!r} takes none. One that does: stepeval."
+            f"-T rewrite rewords the template of a judge, and {judge.name!r} takes none. One that does: stepeval."
         )
     model = only_model(judge)
     if model is None or not model.capabilities.generate or model.name == "embedded":
         named = "it has several models" if model is None else f"{model.name} was not made to write"
-        raise OptionError(f"--rewrite asks the judge's own model for rewordings, and {named}.")
+        raise OptionError(f"-T rewrite asks the judge's own model for rewordings, and {named}.")
     return model
 
 

@@ -161,7 +161,9 @@ class _Search:
             self.reasons[name] = f"{metric.name} is undefined on its answers."
             del values[name], self.chosen_on[name]
         if not values:
-            raise OptionError(f"{metric.name} is undefined on the choosing split. Choose another --metric.")
+            raise OptionError(
+                f"{metric.name} is undefined on the choosing split. Choose another: -T metric=NAME"
+            )
         return choose(metric, values, given, {name: self._cost(name) for name in values})
 
     def rewrite(self, best: Trial) -> Rewrites:

@@ -53,7 +53,7 @@ def split_scenes(episodes: Sequence[Episode], share: float, seed: int) -> Split:
         seed: Seed of the split.
     """
     if not 0 < share < 1:
-        raise OptionError(f"share (--share) is {share}; it must be between 0 and 1.")
+        raise OptionError(f"share (-T share) is {share}; it must be between 0 and 1.")
     by_task: dict[str, set[str]] = defaultdict(set)
     for episode in episodes:
         by_task[task_of(episode)].add(scene_of(episode))

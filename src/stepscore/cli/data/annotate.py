@@ -10,7 +10,7 @@ import typer
 
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
 from stepscore.cli.outputs import Force, check_overwrite, new_table
@@ -85,7 +85,6 @@ def annotate(
     ] = 1024,
     structured: options.Structured = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
-    base_url: options.BaseUrl = None,
     views: Annotated[
         str | None,
         typer.Option("--views", metavar="A,B", help="Only these cameras; default: the main view."),
@@ -94,12 +93,12 @@ def annotate(
     limit: options.Limit = None,
     reader: options.ReaderName = None,
     *,
-    call_flags: options.CallFlags,
+    engine: options.ConnectionEngine,
+    budget: options.BudgetFlags,
     shard_name: options.LabelsShardName = None,
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Name and time the stages of every episode with a model.
 
@@ -113,15 +112,15 @@ def annotate(
     from stepscore.runs import cut, parse_shard, share_of
 
     shard = None if shard_name is None else parse_shard(shard_name)
-    output = chosen_format(output_format, json=json, csv=csv)
+    output = chosen_format(output_format, json=json)
     check_overwrite(file, force=force)
     if shard is not None and vocabulary is None:
         raise OptionError(
             "--shard needs --vocabulary FILE: without it every shard would plan stages of its own for one task. "
             "Plan them once: stepscore plan SOURCE --model MODEL -o FILE"
         )
-    chosen = options.open_model(model, model_options, base_url)
-    call_options = call_flags.options()
+    chosen = options.open_model(model, model_options)
+    call_options = engine.call_options(budget)
     cameras = options.split_names(views)
     found: Sequence[Episode] = with_bar(open_episodes, "Listing episodes")(
         source, task=task, limit=limit, reader=reader

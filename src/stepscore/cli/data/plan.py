@@ -52,9 +52,9 @@ def plan(
     ] = None,
     structured: options.Structured = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
-    base_url: options.BaseUrl = None,
     *,
-    budget_flags: options.BudgetFlags,
+    engine: options.CallEngine,
+    budget: options.BudgetFlags,
     force: Force = False,
 ) -> None:
     """Draft subgoals from an instruction or a source.
@@ -64,13 +64,13 @@ def plan(
     from stepscore.procedures import write_subgoals
 
     check_overwrite(out, force=force)
-    chosen = options.open_model(model, model_options, base_url)
+    chosen = options.open_model(model, model_options)
     if chosen.name == "embedded":
         raise OptionError(
             "The embedded judge was trained to judge, not to plan. Choose a larger model: --model hf/PATH-OR-ID, "
             "vllm/... or openai-api/...; or write the file by hand, as docs/judges/stepeval.md shows."
         )
-    call_options = budget_flags.options()
+    call_options = engine.call_options(budget)
     call_options.check([chosen])
     if _is_source(subject):
         if video is not None:

@@ -11,7 +11,7 @@ import typer
 
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.outputs import Force, check_overwrite, new_table
@@ -91,7 +91,6 @@ def progress_labels(
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Label progress from the stages of episodes.
 
@@ -104,7 +103,7 @@ def progress_labels(
     from stepscore.runs import CallOptions, cut, parse_shard
 
     shard = None if shard_name is None else parse_shard(shard_name)
-    output = chosen_format(output_format, json=json, csv=csv)
+    output = chosen_format(output_format, json=json)
     check_overwrite(file, force=force)
     if fps is not None and not 0 < fps < float("inf"):
         raise OptionError(f"--fps is {fps}; it must be above 0.")

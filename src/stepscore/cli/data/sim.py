@@ -12,7 +12,7 @@ import typer
 
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, print_result
@@ -106,7 +106,6 @@ def sim(
     ] = None,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Simulate labelled Meta-World rollouts as a LeRobot dataset.
 
@@ -116,7 +115,7 @@ def sim(
     from stepscore.errors import OptionError
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     plans = plan_rollouts(
         options.split_names(tasks) or [], options.split_names(policies) or [], episodes_per_task, seed
     )

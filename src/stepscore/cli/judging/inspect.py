@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number_cell, text_cell
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table
 from stepscore.cli.waiting import Watch, watched
 
@@ -29,12 +29,11 @@ def inspect(
     instruction: options.Instruction = None,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """List the contents of a source and its unreadable files."""
     from stepscore.episodes import open_episodes
 
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     with watched("Listing episodes") as watch:
         episodes = open_episodes(
             source,

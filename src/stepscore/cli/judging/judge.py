@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from stepscore.cli import options
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
-from stepscore.cli.numbers import between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, percent
 from stepscore.cli.waiting import with_bar
@@ -35,7 +33,7 @@ def judge(
         typer.Option(
             "--judge",
             metavar="JUDGE",
-            help="Judge that scores, see `stepscore ls judges`; or a class of yours: FILE.py:CLASS.",
+            help="Judge, see `stepscore ls judges`; or your own class: FILE.py:CLASS.",
         ),
     ],
     out: Annotated[
@@ -48,25 +46,9 @@ def judge(
     judge_flags: options.JudgeFlags,
     source_flags: options.SourceFlags,
     episode_ids: options.EpisodeIds = None,
-    engine_flags: options.EngineFlags,
-    call_flags: options.CallFlags,
-    patience: Annotated[
-        float,
-        typer.Option(
-            "--patience",
-            callback=between(0, 86_400),
-            metavar="SECONDS",
-            help="Longest wait for a server that is away, or asks to wait.",
-            rich_help_panel=options.COST,
-        ),
-        options.After("connections"),
-    ] = 600.0,
+    engine: options.RunEngine,
+    budget: options.BudgetFlags,
     shard_name: options.ShardName = None,
-    lease: options.LeaseSeconds = None,
-    offline: Annotated[
-        bool,
-        typer.Option("--offline", help="Fetch no published prompt; one that was fetched before is used."),
-    ] = False,
     dry_run: options.DryRun = False,
 ) -> None:
     """Judge every episode of SOURCE and write a run folder.
@@ -80,8 +62,8 @@ def judge(
 
     shard = None if shard_name is None else parse_shard(shard_name)
     chosen = judge_flags.open(name)
-    engine = engine_flags.open(call_flags.connections)
-    call_options = replace(call_flags.options(), patience_s=patience)
+    opened_engine = engine.open()
+    call_options = engine.call_options(budget)
     if not dry_run:  # which sends nothing, and asks for nothing that is not installed
         call_options.check(chosen.models)
     cameras = source_flags.cameras
@@ -103,7 +85,7 @@ def judge(
         print_dry_run(episodes, chosen, call_options, cameras)
         return
     with_bar(check_subgoals, "Looking for subgoals")(chosen, everything)
-    prepare(chosen, offline=offline)
+    prepare(chosen, offline=engine.offline)
     _print_licences(chosen)
     stopped: BudgetError | None = None
     try:
@@ -114,13 +96,13 @@ def judge(
                 chosen,
                 out,
                 views=cameras,
-                workers=engine_flags.workers,
-                engine=engine,
+                workers=engine.workers,
+                engine=opened_engine,
                 call_options=call_options,
                 on_done=bar.advance,
-                offline=offline,
+                offline=engine.offline,
                 shard=shard,
-                lease_s=lease,
+                lease_s=engine.lease,
                 watch=bar.watch,
             )
     except BudgetError as error:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from stepscore.cli.options.calls import COST, BudgetFlags, CallFlags, DryRun
-from stepscore.cli.options.groups import After, with_groups
-from stepscore.cli.options.judges import BaseUrl, JudgeFlags, ModelOptions, Structured, open_model
-from stepscore.cli.options.machines import (
+from stepscore.cli.options.calls import COST, BudgetFlags, DryRun
+from stepscore.cli.options.engines import (
     SHARDS,
-    EngineFlags,
-    EngineName,
+    BoardEngine,
+    CallEngine,
+    ClusterEngine,
+    ConnectionEngine,
     LabelsShardName,
-    LeaseSeconds,
+    ProcessEngine,
+    RunEngine,
     ShardName,
-    Workers,
 )
+from stepscore.cli.options.groups import After, with_groups
+from stepscore.cli.options.judges import JudgeFlags, ModelOptions, Structured, open_model
+from stepscore.cli.options.keys import KeyGroup
 from stepscore.cli.options.results import (
     DoneAt,
     GroupBy,
     HeldOut,
-    Json,
     MetricFiles,
     Potential,
     Revision,
@@ -54,30 +56,31 @@ __all__ = [
     "COST",
     "SHARDS",
     "After",
-    "BaseUrl",
+    "BoardEngine",
     "BudgetFlags",
-    "CallFlags",
+    "CallEngine",
+    "ClusterEngine",
+    "ConnectionEngine",
     "DoneAt",
     "DryRun",
-    "EngineFlags",
-    "EngineName",
     "EpisodeIds",
     "Goal",
     "GroupBy",
     "HeldOut",
     "Instruction",
-    "Json",
     "JudgeFlags",
+    "KeyGroup",
     "LabelsFile",
     "LabelsShardName",
-    "LeaseSeconds",
     "Limit",
     "MetricFiles",
     "ModelOptions",
     "PolicyFrom",
     "Potential",
+    "ProcessEngine",
     "ReaderName",
     "Revision",
+    "RunEngine",
     "RunFolder",
     "RunFolders",
     "RunSource",
@@ -91,7 +94,6 @@ __all__ = [
     "TruthFile",
     "ValidationFile",
     "Views",
-    "Workers",
     "chosen_ids",
     "keep_validation",
     "open_model",

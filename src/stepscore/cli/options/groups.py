@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from stepscore.cli.options.keys import KeyGroup
 
 
 class After(NamedTuple):
@@ -26,15 +28,21 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     Args:
         command: A function, some keyword-only parameters of which are dataclasses, their fields annotated as options
-            are. No two have a field of the same name.
+            are. No two have a field of the same name. A parameter that is annotated as a :class:`KeyGroup` is one
+            option, ``-E KEY=VALUE``.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    keyed = {name: found for name, hint in hints.items() if (found := _key_group(hint)) is not None}
     options: list[inspect.Parameter] = []
     for own in inspect.signature(command).parameters.values():
-        options += (
-            _fields(groups[own.name]) if own.name in groups else [own.replace(annotation=hints[own.name])]
-        )
+        if own.name in groups:
+            options += _fields(groups[own.name])
+        elif own.name in keyed:
+            declared, group = keyed[own.name]
+            options.append(own.replace(annotation=group.option(declared), default=[]))
+        else:
+            options.append(own.replace(annotation=hints[own.name]))
     for option in list(options):
         if above := _above(option):
             options.remove(option)
@@ -48,11 +56,28 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         given = bound.arguments
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, (declared, keys) in keyed.items():
+            given[name] = keys.read(given[name], declared)
         command(**given)
 
+    call.key_groups = keyed  # type: ignore[attr-defined]
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
+
+
+def key_groups(command: Callable[..., Any]) -> dict[str, list[str]]:
+    """Return the keys of every ``-E KEY=VALUE`` group of a command by the group's flag."""
+    keyed: dict[str, tuple[Any, KeyGroup]] = getattr(command, "key_groups", {})
+    return {group.flag: list(group.keys(declared)) for declared, group in keyed.values()}
+
+
+def _key_group(hint: Any) -> tuple[Any, KeyGroup] | None:
+    """Return the type and the group of a parameter that is given as ``-E KEY=VALUE``; ``None`` for any other."""
+    if get_origin(hint) is not Annotated:
+        return None
+    declared, *metadata = get_args(hint)
+    return next(((declared, each) for each in metadata if isinstance(each, KeyGroup)), None)
 
 
 def _fields(group: Any) -> Iterator[inspect.Parameter]:

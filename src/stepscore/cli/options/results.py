@@ -89,7 +89,6 @@ MetricFiles = Annotated[
         help="A metric of yours, a CurveMetric in a file, to measure as well; may be repeated.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def keep_validation(runs: Sequence[Run], file: Path | None) -> None:

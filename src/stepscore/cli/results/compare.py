@@ -10,7 +10,7 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._tables import group_name
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.tables import print_notes, print_result
 from stepscore.cli.waiting import watched
@@ -34,7 +34,6 @@ def compare(
     validation: options.ValidationFile = None,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Print differences between groups, with intervals and tests.
 
@@ -47,7 +46,7 @@ def compare(
     from stepscore.runs import open_run
 
     load_metrics(metric_files)
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
     with watched("Comparing") as watch:

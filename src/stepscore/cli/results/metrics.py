@@ -11,7 +11,7 @@ import typer
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err, out, print_result
@@ -86,7 +86,6 @@ def metrics(
     validation: options.ValidationFile = None,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Print the metrics of runs with 95 % intervals.
 
@@ -104,7 +103,7 @@ def metrics(
     from stepscore.runs import open_run
 
     load_metrics(metric_files)
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
     with watched("Opening runs") as watch:

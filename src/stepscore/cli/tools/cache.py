@@ -11,7 +11,7 @@ import typer
 
 from stepscore._files import atomic_path
 from stepscore._tables import Cell, Column, PrintedTable, TableRow, count_cell, text_cell
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.outputs import ANSWERS, Force, check_output
 from stepscore.cli.tables import err, print_result
 
@@ -25,13 +25,11 @@ CachePath = Annotated[
 
 
 @app.command()
-def stats(
-    path: CachePath = None, output_format: FormatName = None, json: Json = False, csv: Csv = False
-) -> None:
+def stats(path: CachePath = None, output_format: FormatName = None, json: Json = False) -> None:
     """Print the number, size and dates of the cached answers of each model."""
     from stepscore.models.calls import CallCache
 
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     cache = CallCache(path)
     rows = [asdict(row) for row in cache.stats()]
     lines = [
@@ -90,7 +88,6 @@ def recordings(
     ] = None,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Print how much is kept of recordings on other machines (the Hub, buckets), or delete it."""
     from datetime import UTC, datetime
@@ -104,7 +101,7 @@ def recordings(
         removed = remove_fetched(None if before is None else _time_of(before))
         err().print(f"Deleted {removed / 1e6:.1f} MB.")
         return
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     limit = cache_limit()
     rows = [
         {**asdict(row), "used": datetime.fromtimestamp(row.used, UTC).isoformat(timespec="seconds")}

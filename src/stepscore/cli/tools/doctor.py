@@ -13,7 +13,7 @@ from rich.markup import escape
 from stepscore import __version__
 from stepscore._extras import EXTRAS, missing_modules
 from stepscore._tables import Column, PrintedTable, TableRow, text_cell
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table
 from stepscore.errors import install_command
 
@@ -22,21 +22,21 @@ CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydanti
 NOTES = {
     "embedded": "in the package, for scenes of `stepscore sim` alone",
     "mock": "for tests",
-    "openai-api": "asks a server: OpenAI's, with the key in OPENAI_API_KEY, or --base-url URL",
-    "sglang": "asks a server on this machine, or --base-url URL",
-    "vllm": "asks a server on this machine, or --base-url URL",
+    "openai-api": "asks a server: OpenAI's, with the key in OPENAI_API_KEY, or -M base-url=URL",
+    "sglang": "asks a server on this machine, or -M base-url=URL",
+    "vllm": "asks a server on this machine, or -M base-url=URL",
 }
 """What a backend that can run here still asks for."""
 
 Row = dict[str, Any]
 
 
-def doctor(output_format: FormatName = None, json: Json = False, csv: Csv = False) -> None:
+def doctor(output_format: FormatName = None, json: Json = False) -> None:
     """Show what is installed and which judges and models run here.
 
     Nothing is loaded, downloaded or asked: a model that can run may still lack its weights or its server.
     """
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     found = examine()
     if chosen is not Format.TABLE:
         print_result(chosen, _tables(found), found)

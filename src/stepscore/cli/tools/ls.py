@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from stepscore._tables import Column, PrintedTable, TableRow, text_cell
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table
 from stepscore.errors import OptionError, UnknownNameError
 
@@ -40,12 +40,11 @@ def ls(
     ] = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """List judges, models, readers or metrics with their options."""
     if published and (kind is not Kind.MODELS or only is not None):
         raise OptionError("--published lists all published models: stepscore ls models --published")
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
     if kind is None:
         _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, chosen)

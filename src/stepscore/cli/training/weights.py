@@ -10,11 +10,11 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore._extras import check_extra
 from stepscore._watching import doing
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.outputs import EPISODE_LIST, FIGURE, WEIGHTS, Force, check_output
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.training import weights_options as flags
-from stepscore.cli.training.weights_options import Failures, Method, SuccessBy
+from stepscore.cli.training.weights_options import Failures, Method, SuccessBy, WeightingKeys
 from stepscore.cli.training.weights_tables import (
     as_row,
     how_to_train,
@@ -37,27 +37,19 @@ OPTIONS_OF_METHOD = {
 """The options of each method. Any other option is an error, since it would change nothing."""
 
 
+@options.with_groups
 def weights(
     run: options.RunFolder,
     out: flags.Out,
     method: flags.MethodOption,
-    chunk_size: flags.ChunkSize = None,
-    kappa: flags.Kappa = None,
-    fallback_weight: flags.FallbackWeight = None,
-    done: flags.Done = None,
-    tau: flags.Tau = None,
-    delta_max: flags.DeltaMax = None,
-    advantage: flags.AdvantageOption = None,
-    tau_role: flags.TauRole = None,
+    *,
+    weighting: flags.Weighting,
     top: flags.Top = None,
     by: flags.By = None,
     per_task: flags.PerTask = False,
     failures: flags.FailuresOption = Failures.KEEP,
     success_by: flags.SuccessByOption = SuccessBy.LABEL,
-    stalls: flags.Stalls = None,
-    still: flags.Still = None,
     channel: flags.Channel = "progress",
-    dense: flags.Dense = None,
     revision: flags.Revision = DEFAULT_REVISION,
     policy_type: flags.PolicyType = "smolvla",
     static: flags.Static = None,
@@ -65,7 +57,6 @@ def weights(
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Turn a run into training weights for LeRobot or PyTorch.
 
@@ -75,18 +66,10 @@ def weights(
     from stepscore.curation import run_frames, weight_distribution
     from stepscore.runs import open_run
 
-    output = chosen_format(output_format, json=json, csv=csv)
-    stall = _stall_options(method, stalls, still, done)
-    given = {
-        "chunk_size": chunk_size,
-        "kappa": kappa,
-        "fallback_weight": fallback_weight,
-        "tau": tau,
-        "delta_max": delta_max,
-        "advantage": advantage,
-        "tau_role": tau_role,
-    }
-    method_options = _method_options(method, given)
+    output = chosen_format(output_format, json=json)
+    stall = _stall_options(method, weighting)
+    method_options = _method_options(method, weighting.given())
+    dense = weighting.dense_channel
     _check_files(method, dense, plot)
     for file, kind in ((out, WEIGHTS), (_episode_list(out), EPISODE_LIST), (static, WEIGHTS), (plot, FIGURE)):
         if file is not None:
@@ -110,31 +93,31 @@ def weights(
         if method is not Method.FILTER or stall or not (top is not None or failures is Failures.DROP):
             _refuse_unknown(opened, frames)
         with doing(watch, "Weighting frames"):
-            weighting = _weigh(method, frames, method_options, stall)
-            distribution = weight_distribution(weighting)
+            weighted = _weigh(method, frames, method_options, stall)
+            distribution = weight_distribution(weighted)
         with doing(watch, "Writing weights"):
-            files = _write(opened, weighting, chosen, out, dense)
+            files = _write(opened, weighted, chosen, out, dense)
         if static is not None:
             from stepscore.curation import write_static_weights
 
-            write_static_weights(static, weighting, provenance=_provenance(opened, weighting, chosen))
+            write_static_weights(static, weighted, provenance=_provenance(opened, weighted, chosen))
             files.append(static)
         if plot is not None:
             from stepscore.report.plots import plot_weights
 
-            files.append(plot_weights(plot, weighting, distribution))
-    command = _command(opened, weighting, policy_type, out)
+            files.append(plot_weights(plot, weighted, distribution))
+    command = _command(opened, weighted, policy_type, out)
     if output is Format.TABLE:
-        print_weights(weighting, distribution, chosen)
+        print_weights(weighted, distribution, chosen)
     else:
-        record = as_row(weighting, distribution, chosen, files, command)
-        print_result(output, weight_tables(weighting, distribution, chosen), record)
+        record = as_row(weighted, distribution, chosen, files, command)
+        print_result(output, weight_tables(weighted, distribution, chosen), record)
     if method is Method.FILTER and not (
         chosen.dropped or stall or top is not None or failures is Failures.DROP
     ):
         err().print(
             "Warning: nothing is filtered: every frame has weight 1. Choose episodes by --top SHARE --by METRIC or "
-            "--failures drop, frames by --drop-stalls SECONDS.",
+            "--failures drop, frames by -W drop-stalls=SECONDS.",
             style="yellow",
             soft_wrap=True,
         )
@@ -149,7 +132,7 @@ def weights(
         )
     for name in files:
         err().print(f"Wrote {name}", soft_wrap=True, markup=False)
-    err().print(how_to_train(weighting, command, out), soft_wrap=True, markup=False)
+    err().print(how_to_train(weighted, command, out), soft_wrap=True, markup=False)
     if static is not None:
         err().print(how_to_train_static(static), soft_wrap=True, markup=False)
 
@@ -159,7 +142,7 @@ def _refuse_unknown(run: Run, frames: RunFrames) -> None:
     if frames.known:
         return
     errors = [error for error in run.judgements().column("error").to_pylist() if error]
-    why = f" {len(errors)} of them failed, the first so: {errors[0]}" if errors else ""
+    why = f" {len(errors)} of them failed, first error: {errors[0]}" if errors else ""
     if not why and run.model == "embedded":
         why = (
             " The embedded judge answers unknown for scenes it was not trained on; of scenes of `stepscore sim` it "
@@ -172,42 +155,34 @@ def _refuse_unknown(run: Run, frames: RunFrames) -> None:
     )
 
 
-def _stall_options(
-    method: Method, stalls: float | None, still: float | None, done: float | None
-) -> dict[str, float]:
-    stated = {name: value for name, value in (("still", still), ("done", done)) if value is not None}
-    if stalls is None:
+def _stall_options(method: Method, keys: WeightingKeys) -> dict[str, float]:
+    named = (("still", keys.still), ("done", keys.done))
+    stated = {name: value for name, value in named if value is not None}
+    if keys.drop_stalls is None:
         if stated:
-            raise OptionError(
-                f"--{next(iter(stated))} is an option of stalls; it needs --drop-stalls SECONDS."
-            )
+            raise OptionError(f"-W {next(iter(stated))} is about stalls and needs -W drop-stalls=SECONDS.")
         return {}
     if method is Method.RABC:
         raise OptionError(
-            "--drop-stalls sets weights of frames to 0, and LeRobot computes its RA-BC weights itself. Use --method "
+            "-W drop-stalls sets weights of frames to 0, and LeRobot computes its RA-BC weights itself. Use --method "
             "awr or --method filter."
         )
-    return {"seconds": stalls, **stated}
+    return {"seconds": keys.drop_stalls, **stated}
 
 
 def _method_options(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the method; one that it does not have is an error."""
-    stated = {name: value for name, value in given.items() if value is not None}
     allowed = OPTIONS_OF_METHOD[method]
-    unused = [_flag(name) for name in stated if name not in allowed]
+    unused = [name.replace("_", "-") for name in given if name not in allowed]
     if unused:
-        valid = ", ".join(map(_flag, allowed)) or "none of these"
-        raise OptionError(f"{unused[0]} does nothing with --method {method.value}, which takes {valid}.")
-    if method is Method.RABC and "chunk_size" not in stated:
+        valid = ", ".join(name.replace("_", "-") for name in allowed) or "none of these"
+        raise OptionError(f"-W {unused[0]} does nothing with --method {method.value}, which takes {valid}.")
+    if method is Method.RABC and "chunk_size" not in given:
         raise OptionError(
-            "RA-BC weights a frame by the gain over the policy's chunk: give --chunk-size N, the policy's own "
+            "RA-BC weights a frame by the gain over the policy's chunk: give -W chunk-size=N, the policy's own "
             "(in LeRobot 50 for smolvla, pi0 and pi05, unless you set it)."
         )
-    return stated
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return dict(given)
 
 
 def _weigh(
@@ -252,7 +227,7 @@ def _provenance(run: Run, weighting: Weighting, chosen: EpisodeSelection) -> dic
 def _check_files(method: Method, dense: str | None, plot: Path | None) -> None:
     """Raise on wrong file options, before the run is read."""
     if dense is not None and method is not Method.RABC:
-        raise OptionError("--dense-channel is a column of LeRobot's progress file; it needs --method rabc.")
+        raise OptionError("-W dense-channel is a column of LeRobot's progress file; it needs --method rabc.")
     if plot is not None and plot.suffix not in (".svg", ".png"):
         raise OptionError(f"Invalid --plot {plot}: the name must end in .svg or .png.")
     if plot is not None:

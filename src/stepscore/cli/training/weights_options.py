@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from stepscore.cli.numbers import MANY, between
+from stepscore._ranges import MANY, Range
+from stepscore.cli.numbers import between
+from stepscore.cli.options import KeyGroup
 from stepscore.cli.outputs import new_table
 
 
@@ -45,56 +48,51 @@ Static = Annotated[
     typer.Option(
         "--static",
         metavar="FILE",
-        help="Also write the weights as LeRobot's static sample weighting reads them (Parquet: index, weight).",
+        help="Also write LeRobot's static sample weights (Parquet: index, weight).",
     ),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="How frames are weighted.")]
-ChunkSize = Annotated[
-    int | None,
-    typer.Option(
-        "--chunk-size",
-        callback=between(1, 1_000_000),
-        metavar="N",
-        help="Actions in a chunk of the policy. rabc needs it.",
-    ),
-]
-Kappa = Annotated[
-    float | None,
-    typer.Option(
-        "--kappa",
-        callback=between(-MANY, MANY),
-        help="rabc: progress gained over a chunk from which the weight is 1 (0.01).",
-    ),
-]
-FallbackWeight = Annotated[
-    float | None,
-    typer.Option("--fallback-weight", callback=between(0, MANY), help="rabc: weight of unknown frames (1)."),
-]
-Done = Annotated[
-    float | None,
-    typer.Option(
-        "--done", callback=between(0, 1), help="Progress from which the task counts as done (0.95)."
-    ),
-]
-Tau = Annotated[
-    float | None,
-    typer.Option("--tau", callback=between(0, MANY, above=True), help="awr: exp(tau A), or tau exp(A) (2)."),
-]
-DeltaMax = Annotated[
-    float | None,
-    typer.Option("--delta-max", callback=between(0, MANY, above=True), help="awr: largest weight (2)."),
-]
-AdvantageOption = Annotated[
-    str | None,
-    typer.Option(
-        "--advantage",
-        help="awr: progress or change less the dataset's mean, or plain-change (change).",
-    ),
-]
-TauRole = Annotated[
-    str | None,
-    typer.Option("--tau-role", help="awr: inverse-temperature or prefactor (inverse-temperature)."),
-]
+
+
+@dataclass(frozen=True)
+class WeightingKeys:
+    """How frames are weighted; the defaults are those of the method.
+
+    Attributes:
+        chunk_size: Actions in a chunk of the policy; rabc needs it.
+        kappa: rabc: gain over a chunk from which the weight is 1 (0.01).
+        fallback_weight: rabc: weight of unknown frames (1).
+        tau: awr: exp(tau A), or tau exp(A) (2).
+        delta_max: awr: largest weight (2).
+        advantage: awr: progress, change or plain-change (change).
+        tau_role: awr: inverse-temperature or prefactor (inverse-temperature).
+        drop_stalls: Weight 0 if progress stalls for this many seconds.
+        still: Largest change of progress within a stall (0.01).
+        done: Progress from which the task counts as done, and nothing as a stall (0.95).
+        dense_channel: rabc: channel to write as LeRobot's progress_dense.
+    """
+
+    chunk_size: Annotated[int | None, Range(1, 1_000_000)] = None
+    kappa: Annotated[float | None, Range(-MANY, MANY)] = None
+    fallback_weight: Annotated[float | None, Range(0, MANY)] = None
+    tau: Annotated[float | None, Range(0, MANY, above=True)] = None
+    delta_max: Annotated[float | None, Range(0, MANY, above=True)] = None
+    advantage: str | None = None
+    tau_role: str | None = None
+    drop_stalls: Annotated[float | None, Range(0, MANY, above=True)] = None
+    still: Annotated[float | None, Range(0, MANY)] = None
+    done: Annotated[float | None, Range(0, 1)] = None
+    dense_channel: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options of the method that are given."""
+        others = ("drop_stalls", "still", "done", "dense_channel")
+        return {
+            name: value for name, value in asdict(self).items() if value is not None and name not in others
+        }
+
+
+Weighting = Annotated[WeightingKeys, KeyGroup("-W", "weighting")]
 Top = Annotated[
     float | None,
     typer.Option(
@@ -112,25 +110,7 @@ FailuresOption = Annotated[
 SuccessByOption = Annotated[
     SuccessBy, typer.Option("--success-by", help="Success by label, or by the judge.")
 ]
-Stalls = Annotated[
-    float | None,
-    typer.Option(
-        "--drop-stalls",
-        callback=between(0, MANY, above=True),
-        metavar="SECONDS",
-        help="Weight 0 where progress stalls for this long.",
-    ),
-]
-Still = Annotated[
-    float | None,
-    typer.Option(
-        "--still", callback=between(0, MANY), help="Largest change of progress within a stall (0.01)."
-    ),
-]
 Channel = Annotated[str, typer.Option("--channel", help="Channel of the curve to use.")]
-Dense = Annotated[
-    str | None, typer.Option("--dense-channel", help="Channel written as LeRobot's progress_dense.")
-]
 Revision = Annotated[str, typer.Option("--revision", help="OPD of --by: paper, v1.0, v1.5, robust.")]
 PolicyType = Annotated[
     str, typer.Option("--policy-type", help="LeRobot's --policy.type in the printed command.")

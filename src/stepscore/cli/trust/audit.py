@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
 
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.judging.shards import print_shard
-from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.outputs import AUDIT, PAGE, Force, check_output, new_folder
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from stepscore.audit import AuditOptions, AuditPlan
     from stepscore.episodes import Episodes
@@ -33,19 +33,23 @@ AuditShard = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Judge only part I of N of everything the audit judges, with its share of the budget; slurm or slurm/N "
-        "takes I from a SLURM array. At the end, the same command without it merges the shards and has the result.",
+        help="Judge only part I of N; finally, run without it to merge.",
         rich_help_panel=options.SHARDS,
     ),
 ]
-Texts = Annotated[
-    Path | None,
-    typer.Option(
-        "--counterfactuals",
-        metavar="FILE",
-        help="Other instructions for the same scene and objects, by task or instruction (YAML).",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class AuditOutput:
+    """What is written beside the results.
+
+    Attributes:
+        measured_by: Who makes the audit; stated in validation.json.
+        page: Write the result as a page, too: AUDIT/report.html.
+    """
+
+    measured_by: str = ""
+    page: bool = True
 
 
 @options.with_groups
@@ -69,86 +73,55 @@ def audit(
     ],
     *,
     judge_flags: options.JudgeFlags,
-    probes: Annotated[
-        str,
-        typer.Option(
-            "--probes", metavar="A,B", help="Only these probes; all by default. See docs/methods/audit.md."
+    test: Annotated[
+        dict[str, Any],
+        options.KeyGroup(
+            "-T",
+            "audit",
+            of=("stepscore.audit:AuditOptions", "stepscore.cli.trust.audit:AuditOutput"),
+            leave_out=("views", "workers", "engine", "call_options"),
         ),
-    ] = "all",
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full", help="Take every episode for every probe, not a subset of about 10 times the cost."
-        ),
-    ] = False,
-    counterfactuals: Texts = None,
-    paraphrases: Annotated[
-        Path | None,
-        typer.Option("--paraphrases", metavar="FILE", help="The same instructions in other words (YAML)."),
-    ] = None,
-    trivial: Annotated[
-        bool,
-        typer.Option(
-            "--trivial/--no-trivial",
-            help="Audit clock, constant, image difference and similarity with goal images beside it.",
-        ),
-    ] = True,
-    measured_by: Annotated[
-        str,
-        typer.Option(
-            "--measured-by", metavar="NAME", help="Who makes the audit; stated in its validation.json."
-        ),
-    ] = "",
-    seed: Annotated[
-        int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
-    ] = 0,
+    ],
     source_flags: options.SourceFlags,
     episode_ids: options.EpisodeIds = None,
-    engine_flags: options.EngineFlags,
-    call_flags: options.CallFlags,
+    engine: options.ClusterEngine,
+    budget: options.BudgetFlags,
     shard_name: AuditShard = None,
-    page: Annotated[
-        bool, typer.Option("--page/--no-page", help="Write the result as a page too: AUDIT/report.html.")
-    ] = True,
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Probe a judge with episodes whose right answer is known.
 
     Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
     difference stand beside it. The same command goes on with an audit that was stopped, and merges one of shards.
     """
-    from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences
+    from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences, read_texts
     from stepscore.audit import audit as run_audit
     from stepscore.errors import UnfinishedShardsError
     from stepscore.judges import check_subgoals
     from stepscore.runs import parse_shard
 
     shard = None if shard_name is None else parse_shard(shard_name)
-    chosen_form = chosen_format(output_format, json=json, csv=csv)
+    chosen_form = chosen_format(output_format, json=json)
     check_output(out, AUDIT, force=force)
-    if page:
+    output = AuditOutput(**{name: test.pop(name) for name in ("measured_by", "page") if name in test})
+    if output.page:
         check_output(out / "report.html", PAGE, force=force)
-    names = options.split_names(probes)
-    choose_probes(names)
+    choose_probes(test.get("probes"))
     chosen = judge_flags.open(name)
-    engine = engine_flags.open(call_flags.connections)
-    call_options = call_flags.options()
+    call_options = engine.call_options(budget)
     call_options.check(chosen.models)
     episodes = options.select_episodes(source_flags.open(source), episode_ids)
     check_subgoals(chosen, episodes)
+    for name in ("counterfactuals", "paraphrases"):
+        if test.get(name) is not None:
+            test[name] = read_texts(test[name])
     audit_options = AuditOptions(
-        probes=names,
-        full=full,
-        seed=seed,
-        counterfactuals=_texts(counterfactuals),
-        paraphrases=_texts(paraphrases),
-        trivial=trivial,
+        **test,
         views=source_flags.cameras,
-        workers=engine_flags.workers,
-        engine=engine,
+        workers=engine.workers,
+        engine=engine.open(),
         call_options=call_options,
     )
     if shard is not None:
@@ -169,8 +142,8 @@ def audit(
     except UnfinishedShardsError as error:
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
         raise typer.Exit(1) from None
-    written = result.write(out, measured_by)
-    if page:  # before anything is printed: what reads the output may have left, as head does
+    written = result.write(out, output.measured_by)
+    if output.page:  # before anything is printed: what reads the output may have left, as head does
         from stepscore.report import write_audit_report
 
         with watched() as watch:
@@ -183,7 +156,7 @@ def audit(
     print_result(chosen_form, audit_tables(result), stored, csv_rows=rows, notes=headline_sentences(result))
     counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
     err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
-    if page:
+    if output.page:
         err().print(f"Page: {out / 'report.html'}", soft_wrap=True)
 
 
@@ -246,10 +219,3 @@ def _print_shortfalls(plan: AuditPlan) -> None:
 
     for sentence in shortfall_sentences(plan):
         err().print(f"[yellow]{sentence}[/yellow]", soft_wrap=True, markup=True)
-
-
-def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:
-    """Return the texts of each task of a YAML file."""
-    from stepscore.audit import read_texts
-
-    return None if path is None else read_texts(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 
 from stepscore._files import write_json
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscore.audit.board import Benchmark, BenchmarkParts, BenchOptions, Entry
+
+
+@dataclass(frozen=True)
+class BoardOutput:
+    """What a board shows.
+
+    Attributes:
+        published: Print RoboValue's figures, of other data, below the board.
+        front: Accuracy of the Pareto front against cost.
+        measured_by: Who measures; stated in the rows.
+    """
+
+    published: bool = False
+    front: str = "success_auc_within_tasks"
+    measured_by: str = ""
 
 
 @options.with_groups
@@ -84,16 +99,6 @@ def bench(
             help="topreward: its own tables (VOC, AUC, words, forms) for --models.",
         ),
     ] = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Print RoboValue's figures, of other data, below the board.")
-    ] = False,
-    front: Annotated[
-        str, typer.Option("--front", metavar="METRIC", help="Accuracy of the Pareto front against cost.")
-    ] = "success_auc_within_tasks",
-    measured_by: Annotated[
-        str, typer.Option("--measured-by", metavar="NAME", help="Who measures; stated in the rows.")
-    ] = "",
-    base_url: options.BaseUrl = None,
     labels: options.LabelsFile = None,
     subgoals: options.SubgoalsFile = None,
     pairs: Annotated[
@@ -109,13 +114,13 @@ def bench(
     task: options.Task = None,
     limit: options.Limit = None,
     reader: options.ReaderName = None,
-    workers: options.Workers = None,
     *,
-    call_flags: options.CallFlags,
+    test: Annotated[BoardOutput, options.KeyGroup("-T", "board")],
+    engine: options.BoardEngine,
+    budget: options.BudgetFlags,
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Compare judges on labelled episodes: accuracy, cost and latency.
 
@@ -138,8 +143,8 @@ def bench(
     from stepscore.audit.board import bench as run_bench
     from stepscore.errors import OptionError
 
-    form = chosen_format(output_format, json=json, csv=csv)
-    front_metric(front)
+    form = chosen_format(output_format, json=json)
+    front_metric(test.front)
     if out is not None:
         check_output(out, BOARD, force=force)
     given = _models(models)
@@ -148,8 +153,8 @@ def bench(
         raise OptionError("Name the folder of the board: -o BOARD")
     if not chosen and not rows and check is None:
         raise OptionError("Name judges to measure: --judges topreward --models embedded, or --entries FILE.")
-    opened = open_entries(chosen, base_url) if check is None else []
-    call_options = call_flags.options()
+    opened = open_entries(chosen, engine.base_url) if check is None else []
+    call_options = engine.call_options(budget)
     for model in (model for one in opened if one.judge is not None for model in one.judge.models):
         call_options.budget.check(model.name, call_options.price(model))
     parts = _with_given(benchmark_parts(source), labels, subgoals, pairs, questions, goal)
@@ -159,11 +164,11 @@ def bench(
     further += _further(task=task, limit=limit, reader=reader)
     how = BenchOptions(
         views=options.split_names(views),
-        workers=workers,
+        workers=engine.workers,
         call_options=call_options,
-        base_url=base_url,
-        front=front,
-        measured_by=measured_by,
+        base_url=engine.base_url,
+        front=test.front,
+        measured_by=test.measured_by,
         further=further,
     )
     benchmark = open_benchmark(parts, shown_as=source, task=task, limit=limit, reader=reader)
@@ -184,7 +189,7 @@ def bench(
         return
     print_result(
         form,
-        [*board_tables(board), *([published_table()] if published else [])],
+        [*board_tables(board), *([published_table()] if test.published else [])],
         board.to_dict(),
         csv_rows=board_records(board),
     )

@@ -21,7 +21,7 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.outputs import MAP, Force, check_output, new_file
 from stepscore.cli.tables import err, print_result
@@ -74,17 +74,16 @@ def calibrate(
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Fit a judge's score to labelled progress and success.
 
-    Apply it with `stepscore judge ... --calibration FILE`, with the same judge, options and model.
+    Apply it with `stepscore judge ... -J calibration=FILE`, with the same judge, options and model.
     """
     from stepscore.analysis import calibrate as fit
     from stepscore.judges.common import write_calibration
     from stepscore.runs import open_run
 
-    chosen = chosen_format(output_format, json=json, csv=csv)
+    chosen = chosen_format(output_format, json=json)
     check_output(out, MAP, force=force)
     result = with_bar(fit, "Fitting the maps")(
         with_bar(open_run, "Opening the run")(run),
@@ -103,7 +102,7 @@ def calibrate(
     if result.success is None:
         err().print("No success map: it needs labelled successes and labelled failures.")
     err().print(
-        f"Map: {out}\nApply it: stepscore judge SOURCE ... --calibration {shlex.quote(str(out))}",
+        f"Map: {out}\nApply it: stepscore judge SOURCE ... -J calibration={shlex.quote(str(out))}",
         soft_wrap=True,
     )
 

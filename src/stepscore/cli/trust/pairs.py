@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import print_dry_run, print_failures
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
@@ -110,41 +110,29 @@ def score_command(
         bool,
         typer.Option(
             "--consistency",
-            help="Ask more questions, by which a judge that compares frames is held against itself.",
+            help="Also ask whether the answers of a comparing judge fit together.",
         ),
     ] = False,
-    triples: Annotated[
-        int,
-        typer.Option(
-            "--triples",
-            callback=between(1, MANY),
-            metavar="N",
-            help="Pairs asked again, and triples of frames, with --consistency.",
-        ),
-    ] = 60,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats",
-            callback=between(0, 1000),
-            metavar="N",
-            help="How often each of these pairs is asked once more.",
-        ),
-    ] = 3,
-    seed: Annotated[
-        int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of --consistency.")
-    ] = 0,
     *,
+    test: Annotated[
+        dict[str, Any],
+        options.KeyGroup(
+            "-T",
+            "consistency test",
+            of=("stepscore.audit.pairs:ConsistencyOptions",),
+            leave_out=("episodes",),
+        ),
+    ],
     judge_flags: options.JudgeFlags,
     views: options.Views = None,
     goal: options.Goal = None,
     labels: options.LabelsFile = None,
     reader: options.ReaderName = None,
-    call_flags: options.CallFlags,
+    engine: options.ConnectionEngine,
+    budget: options.BudgetFlags,
     dry_run: options.DryRun = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Score a judge on pairs: the share of right signs by span, with the clock and the constant beside it.
 
@@ -164,7 +152,7 @@ def score_command(
     from stepscore.errors import OptionError
     from stepscore.judges import check_subgoals
 
-    chosen_form = chosen_format(output_format, json=json, csv=csv)
+    chosen_form = chosen_format(output_format, json=json)
     if (source is None) == (columns is None):
         raise OptionError(
             "Give the source that the pairs were made from: --source SOURCE; or, for another tool's file of images, "
@@ -176,7 +164,7 @@ def score_command(
     if asked is not None:
         check_file_judge(chosen, by)
     how = chosen_by(chosen, by, consistency=consistency)
-    call_options = call_flags.options()
+    call_options = engine.call_options(budget)
     if not dry_run:
         call_options.check(chosen.models)
     cameras = options.split_names(views)
@@ -189,17 +177,19 @@ def score_command(
         asked = pairs_of_source(pairs, listed)
     plan = None
     if consistency:
-        extra = ConsistencyOptions(triples, repeats, seed=seed)
+        extra = ConsistencyOptions(**test)
         plan = plan_consistency(chosen, asked.pairs, asked.clips, asked.episodes, extra)
-    test = PairTest(asked, chosen, how, plan)
+    elif test:
+        raise OptionError("-T is about the consistency test: give --consistency, too.")
+    pair_test = PairTest(asked, chosen, how, plan)
     if dry_run:
-        _print_dry_run(test, call_options, cameras)
+        _print_dry_run(pair_test, call_options, cameras)
         return
-    check_subgoals(chosen, test.shown)
+    check_subgoals(chosen, pair_test.shown)
     if plan is not None:
         err().print(plan.sentence(), soft_wrap=True)
     with RunBars() as bars:
-        result = test.run(
+        result = pair_test.run(
             out, views=cameras, call_options=call_options, on_start=bars.start, on_done=bars.advance
         )
     print_result(chosen_form, result.tables(), result.to_dicts())

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_over
-from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import TUNING, Force, check_output, new_folder
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.tables import out as console
@@ -38,74 +37,29 @@ def tune(
     ],
     over: Annotated[
         list[str],
-        typer.Option(
-            "--over",
-            metavar="OPTION=A,B",
-            help="Values to try of an option of the judge, or of views (top,top+wrist).",
+        typer.Argument(
+            metavar="[OPTION=A,B]...",
+            help="Values to try of the judge's options, or of views (top,top+wrist).",
         ),
     ] = [],  # noqa: B006 - typer copies it
-    more: Annotated[
-        list[str], typer.Argument(metavar="[OPTION=A,B]...", help="Further values to try, as after --over.")
-    ] = [],  # noqa: B006
-    rewrite: Annotated[
-        int,
-        typer.Option(
-            "--rewrite",
-            callback=between(0, 50),
-            metavar="N",
-            help="Also try N rewordings of the best template, proposed by the model.",
-        ),
-    ] = 0,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="Agreement to choose by: subgoal-balanced-accuracy, subgoal-f1, subgoal-accuracy, "
-            "success-balanced-accuracy, success-auc, progress-mae; default: what judge and labels have.",
-        ),
-    ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            "--share",
-            callback=between(0, 1),
-            metavar="P",
-            help="Share of the labelled scenes to choose on; the others test.",
-        ),
-    ] = 0.5,
-    max_trials: Annotated[
-        int | None,
-        typer.Option(
-            "--max-trials",
-            callback=between(1, MANY),
-            metavar="N",
-            help="Most configurations, drawn at random from all combinations.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the split and draws."),
-    ] = 0,
     *,
+    tuning: Annotated[
+        dict[str, Any],
+        options.KeyGroup(
+            "-T",
+            "tuning",
+            of=("stepscore.audit.tune:TuneOptions",),
+            leave_out=("views", "workers", "engine", "call_options"),
+        ),
+    ],
     judge_flags: options.JudgeFlags,
     source_flags: options.SourceFlags,
-    potential: Annotated[options.Potential, options.After("labels")] = None,
-    workers: options.Workers = None,
-    engine: options.EngineName = "auto",
-    call_flags: options.CallFlags,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print the trials, calls and cost; send nothing.",
-            rich_help_panel=options.COST,
-        ),
-    ] = False,
+    engine: options.ProcessEngine,
+    budget: options.BudgetFlags,
+    dry_run: options.DryRun = False,
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
-    csv: Csv = False,
 ) -> None:
     """Choose a judge's options by labels and cost.
 
@@ -117,29 +71,24 @@ def tune(
     from stepscore.audit.tune import tune as run_tuning
     from stepscore.judges import get_judge, judge_registry
 
-    form = chosen_format(output_format, json=json, csv=csv)
+    form = chosen_format(output_format, json=json)
     check_output(out, TUNING, force=force)
     name, given = judge_flags.read(name)
-    source, values = read_over([source, *more], over, judge_registry.get(name))
+    source, values = read_over([source, *over], judge_registry.get(name))
 
     def make(settings: Mapping[str, object]) -> Judge:
         return get_judge(name, **{**given, **settings})
 
-    call_options = call_flags.options()
+    call_options = engine.call_options(budget)
     if not dry_run:
         call_options.check(make({}).models)
     episodes = source_flags.open(source)
     chosen = TuneOptions(
-        metric,
-        potential,
-        share,
-        seed,
-        source_flags.cameras,
-        max_trials,
-        rewrite,
-        workers,
-        engine,
-        call_options,
+        **tuning,
+        views=source_flags.cameras,
+        workers=engine.workers,
+        engine=engine.engine,
+        call_options=call_options,
     )
     if dry_run:
         plan = plan_tuning(episodes, make, values, chosen)
@@ -181,8 +130,6 @@ def _command(
 
     flags = {
         "--model": judge_flags.model,
-        "--base-url": judge_flags.base_url,
-        "--calibration": judge_flags.calibration,
         "--views": ",".join(winner.views) if winner.views else None,
         "--subgoals": source_flags.subgoals,
         "--labels": source_flags.labels,
@@ -213,7 +160,7 @@ def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
     )
     if not calls.calls:
         return judged
-    cost = "unknown: give --price-in and --price-out" if calls.cost is None else f"about {calls.cost:.4f}"
+    cost = "unknown: give -E price-in and -E price-out" if calls.cost is None else f"about {calls.cost:.4f}"
     return (
         f"{judged}\nTo choose: at most {calls.calls} calls, {calls.cached} of which are in the cache, about "
         f"{calls.tokens} tokens in; cost {cost}. To test: as much per episode, for the chosen trial, the default "

@@ -119,8 +119,8 @@ class Sarm(CalibratedJudge, SingleModelJudge):
         """
         if not self.model.config.window.causal:
             raise CapabilityError(
-                f"{self.model.name} is bidirectional; online scoring needs a --causal checkpoint: "
-                "stepscore train sarm DATASET --causal"
+                f"{self.model.name} is bidirectional; online scoring needs a -T causal=true checkpoint: "
+                "stepscore train sarm DATASET -T causal=true"
             )
         for view in self.model.config.views:
             if view not in views:

@@ -234,7 +234,7 @@ def _unreachable(where: str, error: Exception, key: str) -> ModelError:
             )
         cause = cause.__cause__ or cause.__context__
     return UnavailableError(
-        f"{where} cannot be reached ({reason}). Is the server running, and --base-url right?"
+        f"{where} cannot be reached ({reason}). Is the server running, and -M base-url right?"
     )
 
 

@@ -165,7 +165,7 @@ class OpenAIModel(SyncMethods):
         url = self.base_url or os.environ.get(f"{prefix}_BASE_URL") or self._default_url()
         if url is None:
             raise OptionError(
-                f"{self.name}: the address of {self.provider!r} is not known. Give --base-url URL, or set "
+                f"{self.name}: the address of {self.provider!r} is not known. Give -M base-url=URL, or set "
                 f"{prefix}_BASE_URL. "
                 f"(A model whose own name has a slash is {self.backend}/PROVIDER/{self.model}.)"
             )

@@ -96,7 +96,7 @@ class CallCache:
     def _broken(self, error: Exception | str) -> RunError:
         return RunError(
             f"Cannot use the call cache {shown(self.path)}: {error}. "
-            "Set STEPSCORE_CACHE to another folder, or judge with --no-cache; a damaged file may be removed."
+            "Set STEPSCORE_CACHE to another folder, or judge with -E cache=false; a damaged file may be removed."
         )
 
     def _run(self, statement: str, *values: object) -> tuple[list[Any], int]:

@@ -54,5 +54,5 @@ class Budget:
         if self.max_cost is not None and price is None:
             raise OptionError(
                 f"A limit in money needs the price of {model}, which is not known. "
-                "Give it: --price-in and --price-out (per million tokens)."
+                "Give it: -E price-in and -E price-out (per million tokens)."
             )

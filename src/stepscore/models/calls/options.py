@@ -48,7 +48,7 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         check_prices(self.price_in, self.price_out)
-        check_amount(self.patience_s, "patience_s (--patience)")
+        check_amount(self.patience_s, "patience_s (-E patience)")
         for name, least in (("connections", 1), ("retries", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_CONNECTIONS:

@@ -1,6 +1,6 @@
 """The price of a model's tokens, and the most a call can cost.
 
-The user's prices (``--price-in``, ``--price-out``) come first. Else the library genai-prices, which holds the
+The user's prices (``-E price-in``, ``-E price-out``) come first. Else the library genai-prices, which holds the
 providers' price lists as data and needs no network, is looked up for models of ``openai-api/``. A model in this
 process is billed by nobody. Any other has no price, and its cost is unknown.
 """
@@ -47,8 +47,8 @@ class Price:
         return not self.tokens_in and not self.tokens_out and not self.long_prompts
 
     def __post_init__(self) -> None:
-        check_amount(self.tokens_in, "price_in (--price-in)")
-        check_amount(self.tokens_out, "price_out (--price-out)")
+        check_amount(self.tokens_in, "price_in (-E price-in)")
+        check_amount(self.tokens_out, "price_out (-E price-out)")
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the cost of a call with so many tokens."""
@@ -75,13 +75,13 @@ def check_prices(tokens_in: float | None, tokens_out: float | None) -> None:
 
     A missing price is not a price of 0: a limit in money would then hold for half of the tokens only.
     """
-    check_amount(tokens_in, "price_in (--price-in)")
-    check_amount(tokens_out, "price_out (--price-out)")
+    check_amount(tokens_in, "price_in (-E price-in)")
+    check_amount(tokens_out, "price_out (-E price-out)")
     if (tokens_in is None) != (tokens_out is None):
         given, missing = ("in", "out") if tokens_out is None else ("out", "in")
         raise OptionError(
-            f"price_{given} (--price-{given}) is given without price_{missing}. Give both. If these tokens are free: "
-            f"--price-{missing} 0"
+            f"price_{given} (-E price-{given}) is given without price_{missing}. Give both. If these tokens are "
+            f"free: -E price-{missing}=0"
         )
 
 

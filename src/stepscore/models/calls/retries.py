@@ -144,7 +144,7 @@ class Waits:
         self._away_since = None
 
     def _bound(self) -> str:
-        return f"(It waits {self.patience_s:g} s at most; --patience changes it.)"
+        return f"(It waits {self.patience_s:g} s at most; -E patience changes it.)"
 
     def _now(self) -> float:
         return time.monotonic() + self._skipped

@@ -73,7 +73,7 @@ def fetch_texts(profile: Profile, *questions: Question, offline: bool = False) -
     missing = [source for source in needed.values() if cached_file(source) is None]
     if offline and missing:
         raise OptionError(
-            f"The published prompt of {profile.name} is not in the cache, and --offline forbids to fetch it. "
+            f"The published prompt of {profile.name} is not in the cache, and -E offline=true forbids to fetch it. "
             f"{how_to_get(list(needed.values()))}"
         )
     try:

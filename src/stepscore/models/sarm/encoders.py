@@ -108,7 +108,7 @@ class QwenEncoder(FromFolder):
         if not has_file(Path(self._folder), "config.json"):
             raise ModelError(
                 f"The encoder {self.name} has no files at {self._folder}. Install the package again, or name "
-                "another: --encoder hf/PATH-OR-ID"
+                "another: -T encoder=hf/PATH-OR-ID"
             )
         return min(IMAGE_SIDE, trained_side(Path(self._folder)))
 

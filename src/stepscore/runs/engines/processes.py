@@ -69,7 +69,7 @@ def packed_work(work: Work, at_a_time: int, dumps: Callable[[object], bytes] = p
     except Exception as error:  # pickle raises anything
         raise RunError(
             f"The judge {work.judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
-            "Judge in this one: --engine local"
+            "Judge in this one: -E engine=local"
         ) from error
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
+from stepscore._ranges import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.training.job import default_threads
 from stepscore.training.schedule import cosine_lr
@@ -24,7 +25,7 @@ class SarmTrainConfig:
 
     Attributes:
         steps: Optimizer steps.
-        batch_size: Windows in each.
+        batch_size: Windows in a step.
         lr: Peak learning rate; after warm-up it falls to a tenth by a cosine.
         warmup_steps: Steps in which it rises.
         weight_decay: Weight decay of matrices.
@@ -35,16 +36,16 @@ class SarmTrainConfig:
         seed: Random seed of weights and batches.
     """
 
-    steps: int = 2000
-    batch_size: int = 32
-    lr: float = 3e-4
+    steps: Annotated[int, Range(1, MANY)] = 2000
+    batch_size: Annotated[int, Range(1, 100_000)] = 32
+    lr: Annotated[float, Range(0, 1000, above=True)] = 3e-4
     warmup_steps: int = 100
     weight_decay: float = 1e-3
     true_stage_prob: float = 0.75
-    rewind_prob: float = 0.8
-    language_perturbation_prob: float = 0.2
+    rewind_prob: Annotated[float, Range(0, 1)] = 0.8
+    language_perturbation_prob: Annotated[float, Range(0, 1)] = 0.2
     save_every: int = 500
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "save_every", "warmup_steps"):
@@ -78,23 +79,23 @@ class SarmJobConfig:
         datasets: Labelled episodes to train on.
         folder: Where the checkpoint, the state and the logs are kept.
         labels: A labels file for a single dataset; by default ``labels.parquet`` of each.
-        sparse_labels: For ``mode="dual"``: a labels file with the sparse stages.
+        sparse_labels: A labels file with the sparse stages, for the mode ``dual``.
         encoder: The frozen encoder: ``embedded`` or ``hf/PATH-OR-ID``.
-        mode: ``single``, ``dense`` or ``dual``; see ``SarmConfig``.
+        mode: ``single`` (no stages), ``dense`` (stages) or ``dual`` (sparse and dense stages).
         progress: ``stages``, ``linear`` or a labelled potential's name; by default the only one labelled, else
             ``stages``.
-        causal: Windows hold past frames alone, for online use; else frames on both sides.
+        causal: Windows hold only past frames, for online use; else frames on both sides.
         views: Cameras; by default those of the first episode.
         state: Columns of the robot's state; by default none.
-        n_obs_steps: Frames of a window beside the episode's first; by default as in ``Window``.
-        frame_gap_s: Seconds between them; by default the window spans half of the median episode.
-        hidden_dim: Numbers in a token of the transformers; by default as in ``SarmShape``.
-        n_layers: Layers of each transformer; by default as in ``SarmShape``.
-        n_heads: Attention heads of each layer; by default as in ``SarmShape``.
+        n_obs_steps: Frames of a window in addition to the episode's first (8).
+        frame_gap_s: Seconds between the frames of a window; by default the window spans half of the median episode.
+        hidden_dim: Hidden dim of the transformers (128); the paper's is 768.
+        n_layers: Layers of each transformer (3); the paper's is 8.
+        n_heads: Attention heads of each layer (4); the paper's is 12.
         n_augmentations: Augmented copies of every episode (shifted camera, other light) to train on besides.
         train_config: Steps, learning rate, batch size and so on.
         eval_datasets: Held-out datasets to evaluate on.
-        val_fraction: Without them: the share of scenes kept apart for evaluation, 0 <= share < 1.
+        val_fraction: Share of scenes to evaluate on if there are no ``eval_datasets``; below 1.
         features_dir: Where encoded frames are kept; by default ``encoded`` in ``folder``.
         threads: CPU threads.
         device: Device of the encoder: ``"auto"``, ``"cpu"``, ``"cuda"``.
@@ -110,17 +111,17 @@ class SarmJobConfig:
     causal: bool = False
     views: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
-    n_obs_steps: int | None = None
-    frame_gap_s: float | None = None
-    hidden_dim: int | None = None
-    n_layers: int | None = None
-    n_heads: int | None = None
-    n_augmentations: int = 0
+    n_obs_steps: Annotated[int | None, Range(1, 10_000)] = None
+    frame_gap_s: Annotated[float | None, Range(0, 1e6, above=True)] = None
+    hidden_dim: Annotated[int | None, Range(1, 65_536)] = None
+    n_layers: Annotated[int | None, Range(1, 1000)] = None
+    n_heads: Annotated[int | None, Range(1, 1000)] = None
+    n_augmentations: Annotated[int, Range(0, 1000)] = 0
     train_config: SarmTrainConfig = SarmTrainConfig()
     eval_datasets: tuple[Path, ...] = ()
-    val_fraction: float = 0.1
+    val_fraction: Annotated[float, Range(0, 1)] = 0.1
     features_dir: Path | None = None
-    threads: int = field(default_factory=default_threads)
+    threads: Annotated[int, Range(1, 1024)] = field(default_factory=default_threads)
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -131,9 +132,9 @@ class SarmJobConfig:
         if self.labels is not None and len(self.datasets) != 1:
             raise OptionError("--labels belongs to one dataset; several bring their own labels.parquet.")
         if self.progress == "linear" and self.mode != "single":
-            raise OptionError("Frame-index labels have no stages: --progress linear needs --mode single.")
+            raise OptionError("Frame-index labels have no stages: -T progress=linear needs -T mode=single.")
         if self.sparse_labels is not None and self.mode != "dual":
-            raise OptionError("--sparse-labels is for --mode dual.")
+            raise OptionError("-T sparse-labels needs -T mode=dual.")
         if not 0 <= self.val_fraction < 1 or self.n_augmentations < 0:
             raise OptionError(
                 f"val_fraction is {self.val_fraction} and n_augmentations {self.n_augmentations}; allowed are "

@@ -85,8 +85,8 @@ def choose_progress(episodes: Sequence[Episode], requested: str | None) -> str:
     names = sorted({name for episode in episodes for name in episode.labels.potentials})
     if len(names) > 1:
         raise OptionError(
-            f"The labels state progress under several names ({', '.join(names)}). Choose: --progress NAME, or "
-            "--progress stages for SARM's own labels."
+            f"The labels state progress under several names ({', '.join(names)}). Choose: -T progress=NAME, or "
+            "-T progress=stages for SARM's own labels."
         )
     return names[0] if names else STAGES
 
@@ -125,7 +125,7 @@ def with_sparse_stages(episodes: Sequence[LabelledEpisode], labels: Path | None)
                 stages = stage_spans(episode, "sparse")
             except StepScoreError as error:
                 raise EpisodeError(
-                    f"{error} Dual training needs sparse stages too: give them with --sparse-labels FILE."
+                    f"{error} Dual training needs sparse stages too: give them with -T sparse-labels=FILE."
                 ) from error
         spans = without_done(stages, done_spans(episode)) or stages
         sparse.append(replace(labelled, spans=spans))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from stepscore._ranges import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, SourceError
 from stepscore.training.job import Log, PreparedRun, TrainingJob, default_threads
 from stepscore.training.vlm.config import VlmTrainConfig
@@ -26,10 +27,10 @@ class VlmJob(TrainingJob):
     Attributes:
         datasets: Labelled datasets to train on.
         folder: Where the checkpoint, the state and the logs are kept.
-        base: Model string of a checkpoint to fine-tune; ``None`` for a new small network.
-        lora_rank: Rank of LoRA adapters; ``None`` trains all weights.
+        base: Model string of a checkpoint to fine-tune; by default a new small network.
+        lora_rank: Rank of LoRA adapters, such as 16; by default all weights are trained.
         steps: Optimizer steps, each of about 40 pairs of frames.
-        vision_pretrain_steps: Steps before them in which the vision encoder learns alone.
+        vision_pretrain_steps: Steps before ``steps`` in which the vision encoder learns alone.
         align_steps: Steps between the two in which the language model learns to predict the labels of frames from
             the vision encoder's tokens.
         frozen_vision_steps: How many of ``steps``, at the end, freeze the vision encoder.
@@ -40,33 +41,35 @@ class VlmJob(TrainingJob):
         image_questions_from: Fraction of the steps after which these begin.
         eval_datasets: Held-out datasets for evaluation at every save.
         paraphrases: A YAML file with paraphrases of instructions.
-        frames_dir: Where decoded frames are cached; ``None`` for a subfolder of ``folder``.
+        frames_dir: Where decoded frames are cached; by default in the checkpoint's folder.
         threads: CPU threads.
     """
 
     datasets: tuple[Path, ...]
     folder: Path
     base: str | None = None
-    lora_rank: int | None = None
-    steps: int = 6000
-    vision_pretrain_steps: int = 0
-    align_steps: int = 0
-    frozen_vision_steps: int = 0
-    seed: int = 0
-    image_size: int = 96
-    lr: float | None = None
-    image_question_fraction: float = 0.2
-    image_questions_from: float = VlmTrainConfig.image_questions_from
+    lora_rank: Annotated[int | None, Range(1, 10_000)] = None
+    steps: Annotated[int, Range(0, MANY)] = 6000
+    vision_pretrain_steps: Annotated[int, Range(0, MANY)] = 0
+    align_steps: Annotated[int, Range(0, MANY)] = 0
+    frozen_vision_steps: Annotated[int, Range(0, MANY)] = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
+    image_size: Annotated[int, Range(1, 4096)] = 96
+    lr: Annotated[float | None, Range(0, 1000, above=True)] = None
+    image_question_fraction: Annotated[float, Range(0, 1)] = 0.2
+    image_questions_from: Annotated[float, Range(0, 1)] = VlmTrainConfig.image_questions_from
     eval_datasets: tuple[Path, ...] = ()
     paraphrases: Path | None = None
     frames_dir: Path | None = None
-    threads: int = field(default_factory=default_threads)
+    threads: Annotated[int, Range(1, 1024)] = field(default_factory=default_threads)
 
     def __post_init__(self) -> None:
         if self.lora_rank is not None and self.base is None:
-            raise OptionError("LoRA adapters need a checkpoint to adapt: --base hf/...")
+            raise OptionError("LoRA adapters need a checkpoint to adapt: -T base=hf/...")
         if self.base is not None and not self.base.startswith("hf/"):
-            raise OptionError(f"Invalid --base {self.base!r}: give a checkpoint as hf/PATH or hf/ORG/NAME.")
+            raise OptionError(
+                f"Invalid base {self.base!r}: give a checkpoint as -T base=hf/PATH or hf/ORG/NAME."
+            )
         if self.image_size % 32:
             raise OptionError(
                 f"Invalid image size {self.image_size}: it must be a multiple of 32, the side of a token."

@@ -163,7 +163,7 @@ def test_a_cluster_of_this_machine_ends_with_the_run(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "stepscore", "judge", str(toys), "--judge", "linear-time", "-o", "run"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     done = subprocess.run(
-        [*line, "--engine", "ray", "--workers", "2"],
+        [*line, "-E", "engine=ray", "-E", "workers=2"],
         cwd=tmp_path,
         env={**environment, "STEPSCORE_TEST": mark, "HOME": str(tmp_path)},
         capture_output=True,

@@ -120,7 +120,7 @@ def _check_address(where: str) -> None:
     if where.startswith("ray://"):
         raise OptionError(
             f"{where} is an address of Ray's client, through which a run cannot go. Run the command on the cluster: "
-            "ray job submit --address http://HEAD:8265 -- stepscore judge ... --engine ray"
+            "ray job submit --address http://HEAD:8265 -- stepscore judge ... -E engine=ray"
         )
     if where in ("auto", "local"):
         return
@@ -137,5 +137,5 @@ def _unusable(where: str, error: Exception) -> OptionError:
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return OptionError(
         f"Cannot use the Ray cluster at {shown(where[:200])} ({first}). Start one (ray start --head) and give its "
-        "address, --ray-address HOST:6379; or leave it out: this machine alone is used then."
+        "address, -E ray-address=HOST:6379; or leave it out: this machine alone is used then."
     )

@@ -94,7 +94,7 @@ class ImageBatches:
             if unanswered == MAX_UNANSWERED:
                 raise SourceError(
                     f"The labels answer none of the questions of {source.name}. {why} "
-                    "Or train without such questions: --image-question-fraction 0"
+                    "Or train without such questions: -T image-question-fraction=0"
                 )
             if not examples:
                 continue
