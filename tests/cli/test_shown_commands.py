@@ -67,7 +67,7 @@ def test_the_commands_of_a_page_work(page: str, workspace: Path, monkeypatch: py
         given = with_stand_ins([{"DEPTH": "1", "TEXT": "go"}.get(word, word) for word in words])
         if "mock/x" in given and given[0] == "plan":
             given[given.index("mock/x")] = f"mock/{json.dumps(PLAN)}"
-        if given[0] == "judge":
+        if given[0] == "judge" and "-o" in given:
             given[given.index("-o") + 1] = f"judged/{page.replace('/', '-')}-{number}"
         ended = invoke(given)
         if ended.code:

@@ -33,7 +33,8 @@ def parse(words: list[str]) -> None:
     while inner := getattr(command, "commands", None):
         command, words = inner[words[0]], words[1:]
     try:
-        command.make_context(command.name, list(words), resilient_parsing=False)
+        # The rest of what it needs is in the file.
+        command.make_context(command.name, list(words), resilient_parsing="--config" in words)
     except typer.Exit as ended:
         if ended.exit_code:
             raise

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from stepscore.cli import data, judging, results, tools, training, trust
+from stepscore.cli.config import ConfiguredCommand
 
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -139,12 +140,15 @@ class Commands(TyperGroup):
 def _build(name: str, listed: Listed) -> Any:
     """Return the command or group of commands as the parser takes it."""
     loaded: typer.Typer | Callable[..., None] = listed.load()
+    kind = TyperCommand if listed.panel == tools.PANEL else ConfiguredCommand
     if isinstance(loaded, typer.Typer):
+        for info in loaded.registered_commands:
+            info.cls = kind
         command: Any = get_command(loaded)
         command.name = name
     else:
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT_SETTINGS)
-        alone.command(name)(loaded)
+        alone.command(name, cls=kind)(loaded)
         command = get_command(alone)
     command.rich_help_panel = listed.panel
     hide_flag_types(command)

@@ -84,6 +84,7 @@ def score(
     shard: Shard | None = None,
     lease_s: float | None = None,
     watch: Watch[Any] = unwatched,
+    command: Mapping[str, Any] | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
 
@@ -109,6 +110,7 @@ def score(
             systems without locks, where it is done by itself. Shards always do, for 60 s by default.
         watch: Shows how far it is before and after the judging: while the journal is read, and the tables are
             written. A function of items, a title and their number that returns the items.
+        command: Name and options of the command that makes the run, kept in ``run.json``; ``--config`` reads them.
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
@@ -131,7 +133,7 @@ def score(
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
         lease_s = LEASE_S if lease_s is None else lease_s
     info, anew = _start(folder, protocol, episodes, chosen.workers)
-    info |= {"licences": _licences(models)}
+    info |= {"licences": _licences(models)} | ({"command": dict(command)} if command is not None else {})
     summary = Summary()
     started = time.monotonic()
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.config import options_of
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 @options.with_groups
 def judge(
+    context: typer.Context,
     source: options.Source,
     name: Annotated[
         str,
@@ -104,6 +106,7 @@ def judge(
                 shard=shard,
                 lease_s=engine.lease,
                 watch=bar.watch,
+                command=options_of(context),
             )
     except BudgetError as error:
         run, stopped = open_run(out if shard is None else shard.folder(out)), error
