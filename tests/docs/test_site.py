@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from stepscore.cli.app import app
+from stepscore.cli.options.groups import key_groups
 from tests.paths import DOCS, ROOT
 from tests.test_house import PACKAGES, face_of
 from tools.docs import commands, llms, markdown, nav, python_pages, stage
@@ -91,6 +92,8 @@ def test_the_reference_has_every_command_and_every_option() -> None:
                 assert all(option in text for option in parameter.opts if option.startswith("-")), words
                 help_text = getattr(parameter, "help", None) or ""
                 assert commands.escape(" ".join(help_text.split())) in text, (words, parameter.name)
+            for flag, names in key_groups(command.callback).items():
+                assert all(f"`{flag} {name.replace('_', '-')}=" in text for name in names), words
     assert not pages
 
 

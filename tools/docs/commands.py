@@ -70,6 +70,16 @@ def parameters(command: Command) -> list[tuple[str, str]]:
     return records
 
 
+def keys(command: Command) -> list[tuple[str, str]]:
+    """Return every key of the command's ``-E KEY=VALUE`` groups: how it is written, and what it means."""
+    groups = getattr(command.command.callback, "key_groups", {}).values()
+    return [
+        (f"{group.flag} {key.shown}", f"{key.help}{key.allowed}")
+        for declared, group in groups
+        for key in group.keys(declared).values()
+    ]
+
+
 def command_page(command: Command) -> str:
     """Return the page of a command: what it does, how it is called, every argument and option."""
     context = typer.Context(command.command, info_name=command.name, **CONTEXT_SETTINGS)
@@ -77,7 +87,8 @@ def command_page(command: Command) -> str:
         piece.replace("{", "").replace("}", "") for piece in command.command.collect_usage_pieces(context)
     )
     usage = " ".join([command.name, *pieces])
-    rows = [f"| `{_cell(left)}` | {escape(right)} |" for left, right in parameters(command)]
+    shown = [*parameters(command), *keys(command)]
+    rows = [f"| `{_cell(left)}` | {escape(right)} |" for left, right in shown]
     text = _words(str(command.command.help).strip())
     parts = [
         f"# {command.name}",

@@ -122,7 +122,9 @@ class Key:
     def shown(self) -> str:
         """The key with its default, or with what stands for a value."""
         text = str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
-        if self.default is None or self.default == ():
+        if isinstance(self.default, float):
+            text = f"{self.default:g}"
+        if self.default in (None, (), ""):
             text = {int: "N", float: "NUMBER", Path: "FILE", tuple: "A,B"}.get(self.kind, "TEXT")
         return f"{self.name.replace('_', '-')}={text}"
 
