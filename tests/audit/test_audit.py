@@ -182,16 +182,16 @@ def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path:
     source = write_toy_rollouts(tmp_path / "toys", scenes=2)
     command = ["audit", str(source), "--judge", "linear-time", "-o", str(tmp_path / "a"), "-T"]
     runner = CliRunner()
-    asked = runner.invoke(app, [*command, "frozen-first,other-task", "--json"])
+    asked = runner.invoke(app, [*command, "probes=frozen-first,other-task", "--json"])
     first = json.loads(asked.stdout)
     assert {one["probe"] for one in first["results"] if one["family"] != "labels"} == {
         "frozen-first",
         "other-task",
     }
     assert {one["judge"] for one in first["trivial"]} == {"linear-time", "constant", "image-difference"}
-    assert "frozen-first" in runner.invoke(app, [*command, "frozen-first,other-task"]).stdout
+    assert "frozen-first" in runner.invoke(app, [*command, "probes=frozen-first,other-task"]).stdout
     assert json.loads((tmp_path / "a/judge/run.json").read_text(encoding="utf-8"))["last"]["judged"] == 0
-    wrong = runner.invoke(app, [*command, "frozen-firs"])
+    wrong = runner.invoke(app, [*command, "probes=frozen-firs"])
     assert isinstance(wrong.exception, UnknownNameError)
 
 
