@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def make_missing(words: list[str]) -> None:
+    """Run the command of another page that writes an audit or a board which these words read."""
+    written = [after for word, after in pairwise(words) if word == "-o"]
+    for name in ("AUDIT", "BOARD"):
+        if name in {word.partition("/")[0] for word in words} - set(written) and not Path(name).exists():
+            maker = next(command for command in COMMANDS if ["-o", name] == list(command.words[-2:]))
+            ended = invoke(with_stand_ins(plain(maker.words)))
+            assert not ended.code, ended.err
+
+
 @pytest.mark.parametrize("page", [page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_the_commands_of_a_page_work(page: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas")
@@ -64,6 +75,7 @@ def test_the_commands_of_a_page_work(page: str, workspace: Path, monkeypatch: py
         words = plain(shown.words)
         if run_elsewhere(words) or words[0:2] == ["inspect", "user/name"]:
             continue
+        make_missing(words)
         given = with_stand_ins([{"DEPTH": "1", "TEXT": "go"}.get(word, word) for word in words])
         if "mock/x" in given and given[0] == "plan":
             given[given.index("mock/x")] = f"mock/{json.dumps(PLAN)}"
