@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 
         streams.prepare_streams()
         try:
-            # By its name, because it is imported with all commands, and an interrupt then is reported as any other.
+            # By its name, because it takes a while to import, and an interrupt then is reported as any other.
             app: Any = import_module("stepscore.cli.app")
             context = app.parse(arguments)
             traceback = traceback or context.params.get("traceback") is True
