@@ -109,7 +109,7 @@ def test_the_demo_tells_what_the_rollouts_show(tmp_path: Path) -> None:
     printed = (
         (ROOT / "README.md")
         .read_text()
-        .split("What `make demo` prints first")[1]
+        .split("What `stepscore demo` prints first")[1]
         .split("```\n")[1]
         .splitlines()
     )
