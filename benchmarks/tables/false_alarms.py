@@ -1,4 +1,4 @@
-"""How often the tests of means reject at 5 % when the true difference is 0: the tables of docs/methods/intervals.md.
+"""How often the tests of means reject at 5 % when the true difference is 0: tables of docs/measurements/intervals.md.
 
 Run: ``python -m benchmarks.tables.false_alarms`` (about two minutes of one core), or with ``--quick`` for a
 tenth of the draws. Every cell is simulated with a seed of its own. ``compare_paired`` and ``compare_unpaired`` report

@@ -1,4 +1,4 @@
-"""How often numbers on a few fixed scenes err: tables of docs/methods/intervals.md.
+"""How often numbers on a few fixed scenes err: tables of docs/measurements/intervals.md.
 
 Run: ``python -m benchmarks.tables.few_scenes`` (about two minutes of one core), or with ``--quick`` for a tenth of
 the draws. The rate of a scene is ``base + SD z`` with a normal ``z``, cut at 0 and 1. Two policies share the scene

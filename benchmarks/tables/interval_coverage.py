@@ -1,4 +1,4 @@
-"""How often nominal 95 % intervals cover the truth: the tables of docs/methods/intervals.md.
+"""How often nominal 95 % intervals cover the truth: the tables of docs/measurements/intervals.md.
 
 Run: ``python -m benchmarks.tables.interval_coverage`` (about fifteen minutes on two busy cores), or with ``--quick``
 for a tenth of the draws. Rates are enumerated exactly where the outcomes can be counted; the rest is

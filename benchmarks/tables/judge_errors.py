@@ -1,4 +1,4 @@
-"""How often intervals of a judge's error cover the truth: tables of docs/methods/intervals.md.
+"""How often intervals of a judge's error cover the truth: tables of docs/measurements/intervals.md.
 
 Run: ``python -m benchmarks.tables.judge_errors`` (about five minutes of one core), or with ``--quick`` for a tenth
 of the draws. An episode is judged wrong with the error rate: all errors are false alarms (one-sided), or half of them

@@ -1,4 +1,4 @@
-"""Intervals of few episodes, before and now, and what their draws leave open: tables of docs/methods/intervals.md.
+"""Intervals of few episodes, before and now, and what their draws leave open: docs/measurements/intervals.md.
 
 Run: ``python -m benchmarks.tables.small_samples`` (about four minutes of one core), or with ``--quick`` for a tenth
 of the draws. *Before* is a BCa bootstrap of a mean, with scenes a cluster-robust t, and an AUC within tasks with

@@ -1,24 +1,23 @@
-"""Tables of simulations in docs/methods/intervals.md hold what their commands print: cheap rows, drawn again."""
+"""Tables of simulations in docs/measurements/intervals.md hold what their commands print: cheap rows, drawn again."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 import numpy as np
 import pytest
 
 from benchmarks.tables import few_scenes, judge_errors, small_samples
 from stepscore.metrics.stats import mean_estimate
+from tests.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs/methods/intervals.md").read_text(encoding="utf-8")
+MEASURED = json.loads((ROOT / "benchmarks/measurements/intervals.json").read_text(encoding="utf-8"))
 
 
 def rows_of(title: str) -> list[list[str]]:
-    """The cells of a table of the page, without its header."""
-    below = PAGE.partition(f"### {title}\n")[2].splitlines()
-    first = next(i for i, line in enumerate(below) if line.startswith("|"))
-    last = next(i for i, line in enumerate(below[first:], first) if not line.startswith("|"))
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in below[first + 2 : last]]
+    """The rows of a table, without its header."""
+    (table,) = [table for table in MEASURED["tables"] if table["title"] == title]
+    return table["rows"]  # type: ignore[no-any-return]
 
 
 def cells(title: str, *names: str) -> list[str]:
@@ -89,6 +88,5 @@ def test_what_draws_leave_open() -> None:
     found = small_samples.ends_by_seed(
         lambda seed: mean_estimate(values, resamples=2000, seed=seed), seeds=100
     )
-    below = PAGE.partition("### What draws leave open")[2]
-    row = next(line for line in below.splitlines() if line.startswith("| mean, BCa, 2,000 draws | 20 |"))
-    assert [cell.strip() for cell in row.strip("|").split(" | ")][2:] == percent(*found)
+    title = "What draws leave open: ends of intervals"
+    assert cells(title, "mean, BCa, 2,000 draws", "20") == percent(*found)
