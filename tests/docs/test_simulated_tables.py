@@ -17,7 +17,7 @@ MEASURED = json.loads((ROOT / "benchmarks/measurements/intervals.json").read_tex
 def rows_of(title: str) -> list[list[str]]:
     """The rows of a table, without its header."""
     (table,) = [table for table in MEASURED["tables"] if table["title"] == title]
-    return table["rows"]  # type: ignore[no-any-return]
+    return table["rows"]
 
 
 def cells(title: str, *names: str) -> list[str]:
