@@ -74,6 +74,13 @@ def test_there_is_one_source_of_the_version() -> None:
     assert f"## {stepscore.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_the_badges_are_true() -> None:
+    project, badges = pyproject()["project"], ROOT / "docs" / "images" / "badges"
+    oldest = project["requires-python"].removeprefix(">=")
+    for name, text in (("python", f"python: {oldest}+"), ("licence", f"licence: {project['license']}")):
+        assert f"<title>{text}</title>" in (badges / f"{name}.svg").read_text(encoding="utf-8")
+
+
 def test_the_citation_is_valid() -> None:
     citation = read_yaml(ROOT / "CITATION.cff")
     assert citation["cff-version"] == "1.2.0"
