@@ -172,13 +172,11 @@ def test_a_client_that_takes_something_of_a_response_is_waited_for(served: Serve
     with served.connect(asked) as connection:
         until(lambda: [one.transport.get_write_buffer_size() > 0 for one in served.open] == [True])
         (one,) = served.open
-        received, times = b"", [one.since]
-        while len(received) < 12_000_000:
+        first, received = one.since, b""
+        while len(received) < 18_000_000:  # more than the buffers of both ends hold
             received += connection.recv(1 << 16)
-            if one.since > times[-1]:
-                times.append(one.since)
+        assert one.since > first
         received += read_all(connection)
-    assert len(times) > 10
     head, _, body = received.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 206")
     assert body == served.video.read_bytes()[1_000_000:20_000_000]
