@@ -19,7 +19,7 @@ from stepscore.models import Answer, Capabilities, Generate, Request, TokenChoic
 from stepscore.models.embedded.model import EmbeddedModel
 from stepscore.models.mock import MockModel
 from stepscore.models.schemas import Number, Written
-from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.schemas.patterns import Automaton
 from stepscore.models.tagged import plain
 from tests.fakes import episode
 from tests.judges.asked import judge_once, one_row, run_judge

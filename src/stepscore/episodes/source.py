@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, overload
 
 from stepscore._local_modules import place_in_local_code
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.goals.chosen_goals import ChosenGoals, EpisodesWithGoals, choose_goals
+from stepscore.episodes.goal_images import ChosenGoals, EpisodesWithGoals, choose_goals
 from stepscore.episodes.labels.joining import (
     Additions,
     JoinedEpisodes,
@@ -78,8 +78,8 @@ reader_registry: Registry[Callable[[], Reader]] = Registry(
         # In the order in which they are tried: the most specific layout first, plain videos last.
         "lerobot": "stepscore.episodes.lerobot.reader:LeRobotReader",
         "lerobot-eval": "stepscore.episodes.lerobot.eval_output:LeRobotEvalReader",
-        "vla-eval": "stepscore.episodes.eval_logs.vla_eval:VlaEvalReader",
-        "inspect-robots": "stepscore.episodes.eval_logs.inspect_robots:InspectRobotsReader",
+        "vla-eval": "stepscore.episodes.readers.vla_eval:VlaEvalReader",
+        "inspect-robots": "stepscore.episodes.readers.inspect_robots:InspectRobotsReader",
         "hdf5": "stepscore.episodes.readers.hdf5:Hdf5Reader",
         "curves": "stepscore.episodes.readers.curves:CurvesReader",
         "prm": "stepscore.episodes.readers.prm:PrmReader",

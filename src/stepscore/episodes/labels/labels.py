@@ -32,8 +32,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from stepscore._untrusted import parse_json, read_text, shown
+from stepscore._untrusted.parquet_files import read_parquet
 from stepscore.episodes.naming import safe_name, safe_text
-from stepscore.episodes.parquet_files import read_parquet
 from stepscore.errors import ManifestError, OptionError
 from stepscore.types import FloatArray, SuccessMode
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from stepscore._untrusted import check_regular
 from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_READ_BYTES
+from stepscore._untrusted.parquet_files import check_size, open_parquet
 from stepscore.episodes.episode import file_digest
-from stepscore.episodes.parquet_files import check_size, open_parquet
 from stepscore.errors import EpisodeError, VideoError
 
 SUCCESS, LANGUAGE = "next.success", "language_persistent"

@@ -22,9 +22,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from stepscore._untrusted import parse_json, read_json, read_text
 from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.cameras import main_first
-from stepscore.episodes.lerobot.path_templates import check_template
-from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore._untrusted.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore._untrusted.path_templates import check_template
+from stepscore.episodes.naming import main_first
 from stepscore.episodes.signals import MAX_DIMENSIONS
 from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import EpisodeError, SourceError, first_field_error

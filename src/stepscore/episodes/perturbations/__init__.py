@@ -1,13 +1,13 @@
 """Perturbed episodes: what a judge must answer about them is known beforehand."""
 
-from stepscore.episodes.perturbations.antonyms import opposite_instruction_of
-from stepscore.episodes.perturbations.cameras import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import (
     Darker,
     ImagePerturbation,
     Recompressed,
     Shifted,
     Zoomed,
+    blank,
+    swap_cameras,
 )
 from stepscore.episodes.perturbations.perturb import (
     add_noise,
@@ -27,7 +27,7 @@ from stepscore.episodes.perturbations.perturb import (
 )
 from stepscore.episodes.perturbations.replay import reordered, repeat, retry, round_trip, shuffle, twice
 from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView, Scheduled
-from stepscore.episodes.perturbations.rewording import negate, paraphrase
+from stepscore.episodes.perturbations.rewording import negate, opposite_instruction_of, paraphrase
 
 __all__ = [
     "Cut",

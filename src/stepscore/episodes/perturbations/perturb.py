@@ -24,8 +24,6 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations import image_perturbations as images
 from stepscore.episodes.perturbations import perturbed_labels as relabel
 from stepscore.episodes.perturbations import retimed_view as timing
-from stepscore.episodes.perturbations.antonyms import OPPOSITES, opposite_instruction_of
-from stepscore.episodes.perturbations.cameras import blank, swap_cameras
 from stepscore.episodes.perturbations.changed_episode import (
     episode_labels,
     main_view_of,
@@ -33,8 +31,15 @@ from stepscore.episodes.perturbations.changed_episode import (
     with_instruction,
     with_timing,
 )
+from stepscore.episodes.perturbations.image_perturbations import blank, swap_cameras
 from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
-from stepscore.episodes.perturbations.rewording import TaskInstructions, negate, paraphrase
+from stepscore.episodes.perturbations.rewording import (
+    OPPOSITES,
+    TaskInstructions,
+    negate,
+    opposite_instruction_of,
+    paraphrase,
+)
 from stepscore.errors import OptionError, UnknownNameError
 
 

@@ -16,9 +16,8 @@ import numpy as np
 from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
+from stepscore.episodes.readers.curve_groups import GroupedRows, PagedRows, constant_cells, grouped_rows
 from stepscore.episodes.readers.curve_rows import SUFFIXES, Rows, column_names, is_empty
-from stepscore.episodes.readers.paged_rows import PagedRows, constant_cells
 from stepscore.episodes.source import Listing, ReadOptions
 from stepscore.errors import CurveError, ManifestError, OptionError
 

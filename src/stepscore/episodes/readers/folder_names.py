@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stepscore.episodes.cameras import MAIN, views_by_stem, views_of_folder
-from stepscore.episodes.naming import is_number
+from stepscore.episodes.naming import MAIN, is_number, views_by_stem, views_of_folder
 from stepscore.episodes.readers.scan import Folder
 from stepscore.episodes.readers.sidecar_files import curve_stem, is_goal, looks_like_curve
 from stepscore.episodes.source import Problem

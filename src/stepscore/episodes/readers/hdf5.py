@@ -42,10 +42,9 @@ from stepscore._untrusted.hdf5_access import (
     open_h5,
 )
 from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.cameras import main_first
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.naming import instruction_from, policy_from, policy_rule, safe_name
+from stepscore.episodes.naming import instruction_from, main_first, policy_from, policy_rule, safe_name
 from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions

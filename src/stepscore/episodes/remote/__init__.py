@@ -7,15 +7,20 @@ file its footer and the columns that are read. So the readers of local files rea
 copied.
 """
 
-from stepscore.episodes.remote.cache_limit import cache_limit
-from stepscore.episodes.remote.cache_only import cache_only, is_cache_only
+from stepscore.episodes.remote.cache import (
+    FetchedDataset,
+    cache_limit,
+    cache_only,
+    fetched_datasets,
+    is_cache_only,
+    remove_fetched,
+)
 from stepscore.episodes.remote.columns import RemoteImages, RemoteSignals, fetch_columns
 from stepscore.episodes.remote.dataset import RemoteDataset, dataset_folder, remote_dataset
-from stepscore.episodes.remote.download_state import FetchedDataset, fetched_datasets, remove_fetched
+from stepscore.episodes.remote.filesystem import is_url
+from stepscore.episodes.remote.hub import dataset_url
 from stepscore.episodes.remote.hub_cache import snapshot_of
 from stepscore.episodes.remote.ranges import RemoteFile
-from stepscore.episodes.remote.stores.filesystem import is_url
-from stepscore.episodes.remote.stores.hub import dataset_url
 from stepscore.episodes.remote.video import RemoteVideo, offline_view
 
 __all__ = [

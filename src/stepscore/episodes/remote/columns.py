@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from stepscore.episodes.parquet_files import open_parquet
+from stepscore._untrusted.parquet_files import open_parquet
 from stepscore.episodes.remote.ranges import Range, RemoteFile
 from stepscore.episodes.signals import Signal
 from stepscore.errors import VideoError

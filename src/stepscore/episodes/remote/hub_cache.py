@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore.episodes.remote.stores.hub import HubFolder, hub_folder
+from stepscore.episodes.remote.hub import HubFolder, hub_folder
 
 
 class HubSnapshot(NamedTuple):

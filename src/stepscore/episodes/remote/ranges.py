@@ -19,15 +19,14 @@ from pathlib import Path, PurePosixPath
 
 from stepscore._files import user_cache_folder, write_json
 from stepscore._locks import locked
-from stepscore.episodes.remote.cache_limit import cache_limit
-from stepscore.episodes.remote.cache_only import is_cache_only
+from stepscore.episodes.remote import limits
+from stepscore.episodes.remote.cache import cache_limit, is_cache_only
+from stepscore.episodes.remote.filesystem import open_filesystem
+from stepscore.episodes.remote.hub import hub_folder
 from stepscore.episodes.remote.hub_cache import hub_copy
-from stepscore.episodes.remote.stores import limits
-from stepscore.episodes.remote.stores.filesystem import open_filesystem
-from stepscore.episodes.remote.stores.hub import hub_folder
-from stepscore.episodes.remote.stores.hub_ranges import read_hub_ranges
-from stepscore.episodes.remote.stores.reasons import reason
-from stepscore.episodes.remote.stores.waiting import wait_for_store
+from stepscore.episodes.remote.hub_http import read_hub_ranges
+from stepscore.episodes.remote.limits import wait_for_store
+from stepscore.episodes.remote.reasons import reason
 from stepscore.errors import SourceError, StepScoreError, VideoError
 
 Range = tuple[int, int]

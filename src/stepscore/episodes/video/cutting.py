@@ -11,8 +11,7 @@ import av
 import av.video.stream
 import numpy as np
 
-from stepscore.episodes.video.opening import VideoPacket, reason
-from stepscore.episodes.video.rotation import Rotation
+from stepscore.episodes.video.opening import Rotation, VideoPacket, reason
 from stepscore.episodes.video.video_view import Decoder, VideoView
 from stepscore.types import IntArray
 

@@ -28,11 +28,10 @@ from stepscore.errors import (
     UnavailableError,
 )
 from stepscore.models.api.chat import read_logprobs, read_usage, scores_of
-from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, frame_pairs
+from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, SentPairs, frame_pairs
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import Way, expected_ids, probe, raw_message, target_ids, ways
 from stepscore.models.api.self_hosted import SelfHostedModel
-from stepscore.models.api.sent_pairs import SentPairs
 from stepscore.models.base import Capabilities
 from stepscore.models.blocking import run_blocking
 from stepscore.models.chatml import split_at_video

@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, StepScoreError
 from stepscore.models.base import Handler, Handlers, handler_of
+from stepscore.models.blocking import WorkerThread
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.embedded.runtime import chat, prefix_scoring
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
-from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.hf.files import config_digest, weights_digest
-from stepscore.models.hf.worker_thread import WorkerThread
 from stepscore.models.prompts import Prompt
 from stepscore.models.requests import Generate, Request, Score, ScorePrefixes, ScoreSimilarity
 from stepscore.models.responses import Response
+from stepscore.models.vision_encoder import score_similarity
 from stepscore.types import FloatArray, Frames
 
 T = TypeVar("T")

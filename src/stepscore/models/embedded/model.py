@@ -22,9 +22,8 @@ from stepscore._untrusted.checkpoint_folder import brief, has_file, named_folder
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
-from stepscore.models.embedded.domain_check import DomainCheck
-from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.embedded.engine import EmbeddedEngine, EmbeddedStream
+from stepscore.models.embedded.ood import DomainCheck, gate_digest
 from stepscore.models.embedded.runtime.network import FAMILY
 from stepscore.models.hf.files import read_json
 from stepscore.models.prompts import Prompt

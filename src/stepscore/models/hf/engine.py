@@ -13,10 +13,8 @@ from stepscore._untrusted.checkpoint_folder import brief, named_folder
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
 from stepscore.models.base import Handlers, handler_of
+from stepscore.models.blocking import WorkerThread
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
-from stepscore.models.encoders.similarity import score_similarity
-from stepscore.models.encoders.vision_encoder import VisionEncoder
-from stepscore.models.hf.families import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES
 from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
@@ -28,8 +26,7 @@ from stepscore.models.hf.files import (
     weight_headers,
     weights_digest,
 )
-from stepscore.models.hf.options import HfOptions
-from stepscore.models.hf.worker_thread import WorkerThread
+from stepscore.models.hf.options import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES, HfOptions
 from stepscore.models.prompts import Prompt
 from stepscore.models.requests import (
     Generate,
@@ -42,6 +39,7 @@ from stepscore.models.requests import (
 )
 from stepscore.models.responses import Answer, PrefixScores, Response, Scores
 from stepscore.models.robometer.config import RobometerConfig, read_config
+from stepscore.models.vision_encoder import VisionEncoder, score_similarity
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
@@ -166,7 +164,7 @@ class HfEngine:
         try:
             from stepscore.models.hf.loading import Loader
             from stepscore.models.hf.network_loading import library_errors
-            from stepscore.models.qwen3vl.prefix_check import check_sharing
+            from stepscore.models.qwen3vl.full_forward import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
         loader = Loader(options, self.folder)

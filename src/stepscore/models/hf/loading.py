@@ -13,12 +13,11 @@ from stepscore._untrusted import shown
 from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.hf.chat import Chat, QwenChat
-from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.files import read_json, weight_headers
 from stepscore.models.hf.generic_processor import GenericInputs, load_processor
 from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
 from stepscore.models.hf.network_loading import library_errors, load_network
-from stepscore.models.hf.options import HfOptions
+from stepscore.models.hf.options import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES, HfOptions
 from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -26,8 +25,8 @@ from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.robometer.config import RobometerConfig
 from stepscore.models.robometer.engine import RobometerEngine
 from stepscore.models.robometer.inputs import RobometerInputs
+from stepscore.models.robometer.loading import add_special_tokens
 from stepscore.models.robometer.loading import load_network as load_robometer_network
-from stepscore.models.robometer.tokens import add_special_tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from stepscore.models.qwen3vl.full_forward import known_logprobs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, patches
-from stepscore.models.qwen3vl.kv_cache import new_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import PassCost
 from stepscore.models.qwen3vl.prefix_plan import TokenSpan
 from stepscore.types import FloatArray, Frames, IntArray
@@ -181,3 +180,40 @@ def _padded(arrays: Sequence[IntArray], value: int) -> IntArray:
     for row, array in zip(made, arrays, strict=True):
         row[..., : array.shape[-1]] = array
     return made
+
+
+def new_kv_cache(text_config: Any) -> DynamicCache:
+    """Return an empty KV cache for a language model of this config."""
+    return DynamicCache(config=text_config)
+
+
+def shared_kv_cache(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
+    """Return a read-only view of a cache for one pass.
+
+    Args:
+        cache: Keys and values of the videos of a batch; it is not changed.
+        videos: Numbers of the videos that the pass reads.
+        reach: Number of tokens of each, from the first.
+    """
+    whole = list(videos) == list(range(len(videos)))
+    make: Any = _ReadOnlyLayer
+    layers: list[Any] = []
+    layer: Any
+    for layer in cache.layers:
+        keys, values = (t[: len(videos)] if whole else t[list(videos)] for t in (layer.keys, layer.values))
+        view = make()
+        view.lazy_initialization(keys, values)
+        view.keys, view.values = keys[:, :, :reach], values[:, :, :reach]
+        layers.append(view)
+    return Cache(layers=layers)
+
+
+class _ReadOnlyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its base is untyped
+    """Keys and values of one layer that are read together with new ones, and stay as they are."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return old and new together, and store nothing: the next pass finds the cache as it was."""
+        old: Any = self
+        return torch.cat([old.keys, key_states], dim=-2), torch.cat([old.values, value_states], dim=-2)

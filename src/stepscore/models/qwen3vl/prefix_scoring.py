@@ -22,8 +22,7 @@ from transformers.cache_utils import Cache
 from stepscore.episodes import Clip, resize_frames
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import fitted_size
-from stepscore.models.qwen3vl.kv_cache import shared_kv_cache
-from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork
+from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork, shared_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
 from stepscore.models.qwen3vl.prefix_plan import (
     PrefixPlan,

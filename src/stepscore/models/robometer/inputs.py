@@ -22,7 +22,7 @@ from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.prompts import QwenInputs
-from stepscore.models.robometer.tokens import PREFERENCE, PROGRESS, SPECIAL_TOKENS, SPLIT
+from stepscore.models.robometer.loading import PREFERENCE, PROGRESS, SPECIAL_TOKENS, SPLIT
 
 MIN_TOKENS, MAX_TOKENS = 4, 16384
 """Fewest and most tokens of an image, as in ``qwen_vl_utils`` 0.0.14."""

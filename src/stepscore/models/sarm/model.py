@@ -30,9 +30,9 @@ from stepscore.registry import names
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
-    from stepscore.models.encoders.vision_encoder import Float32, Half
     from stepscore.models.sarm.encoders import FrameEncoder
     from stepscore.models.sarm.network import SarmNetwork
+    from stepscore.models.vision_encoder import Float32, Half
 
 DIGITS = 6
 """Decimals of a prediction and of the robot's state, so that a cached response equals a new one."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from stepscore.errors import ModelError
 from stepscore.models.responses import TokenChoice
-from stepscore.models.schemas.automaton import DEAD, START, Automaton
+from stepscore.models.schemas.patterns import DEAD, START, Automaton
 from stepscore.models.schemas.schema import Schema
 from stepscore.types import BoolArray, FloatArray, IntArray
 

@@ -1,0 +1,157 @@
+"""Requests to the Hub over HTTP, within limits: of the seconds that an answer takes, and of its bytes.
+
+They are sent with the client, the token and the proxies of ``huggingface_hub``, whose own functions read answers of
+any length.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from stepscore._threads import Threads
+from stepscore.episodes.remote import limits
+from stepscore.episodes.remote.hub import ATTEMPTS, TIMEOUT_S, HubFolder, hub_package, wait_before_retry
+from stepscore.episodes.remote.limits import SlowAnswerError, wait_for_thread
+
+T = TypeVar("T")
+
+
+class HubAnswerError(ValueError):
+    """An answer that does not hold what was asked for, and will not at another attempt."""
+
+
+class HubStatusError(Exception):
+    """A refusal: its status and headers, without the address, which may be signed."""
+
+    def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
+        denied = " (no access: hf auth login, or set HF_TOKEN)" if status_code in (401, 403) else ""
+        super().__init__(f"HTTP status {status_code}{denied}")
+        self.status_code, self.headers = status_code, headers
+
+
+def hub_headers() -> dict[str, str]:
+    """Return the headers of a request, the token of this user among them."""
+    return {**_utils().build_hf_headers(), "Accept-Encoding": "identity"}
+
+
+def attempted(work: Callable[[], T], size: int) -> T:
+    """Return what ``work`` returns, at its first attempt that succeeds.
+
+    Args:
+        work: Sends a request.
+        size: Bytes of its answer.
+    """
+    import stamina
+
+    def attempts() -> T:
+        for attempt in stamina.retry_context(on=wait_before_retry, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                return wait_for_thread(work, limits.time_for(size))
+        raise AssertionError("stamina ends with a result or an error")
+
+    return wait_for_thread(attempts, limits.RETRYING_S)
+
+
+def read_body(response: Any, most: int) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        HubAnswerError: It has more than ``most`` bytes.
+        SlowAnswerError: It takes too long.
+    """
+    end = time.monotonic() + limits.time_for(most)
+    content = bytearray()
+    # Pieces of the buffer's size at most: a longer answer is noticed soon.
+    chunks = response.iter_raw() if hasattr(response, "iter_raw") else response.iter_content(1 << 16)
+    for chunk in chunks:
+        content += chunk
+        if len(content) > most:
+            raise HubAnswerError(f"the server gave more than the {most} bytes it was asked for")
+        if time.monotonic() > end:  # whoever waited has left
+            raise SlowAnswerError("the answer took too long")
+    return bytes(content)
+
+
+@contextmanager
+def opened(address: str, headers: Mapping[str, str]) -> Iterator[Any]:
+    """Send a request; yield the answer, whose body has not been read."""
+    session = _utils().get_session()
+    if callable(getattr(session, "stream", None)):
+        with session.stream("GET", address, headers=headers, timeout=TIMEOUT_S) as response:
+            yield response
+    else:  # requests, before huggingface_hub 1.0
+        with session.get(address, headers=headers, timeout=TIMEOUT_S, stream=True) as response:
+            yield response
+
+
+def _utils() -> Any:
+    return import_module("huggingface_hub.utils")
+
+
+Range = tuple[int, int]
+
+_CONNECTIONS = 8
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+
+def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Range]) -> list[bytes]:
+    """Return the bytes of some ranges of a file.
+
+    The Hub answers with the address of a store, which is asked for the other ranges at once.
+
+    Args:
+        folder: The dataset, pinned.
+        name: POSIX path of the file in it.
+        size: Its bytes.
+        ranges: First byte and the one after the last, at least one.
+    """
+    hub = hub_package(f"Reading {folder.repo_id} from the Hub")
+    address = hub.hf_hub_url(
+        folder.repo_id,
+        folder.path(name),
+        repo_type=folder.kind,
+        revision=folder.revision,
+    )
+    headers = hub_headers()
+    first, found = _read_range(address, headers, size, ranges[0])
+    if urlsplit(found)[:2] != urlsplit(address)[:2]:  # the token is for the Hub alone
+        headers = {key: value for key, value in headers.items() if key.lower() != "authorization"}
+    read = partial(_read_range, found, headers, size)
+    with Threads(_CONNECTIONS, "stepscore-fetch") as threads:
+        return [first, *(content for content, _ in threads.map(read, ranges[1:]))]
+
+
+def _read_range(address: str, headers: Mapping[str, str], size: int, part: Range) -> tuple[bytes, str]:
+    """Return the bytes of a range, and the address that gave them."""
+    return attempted(lambda: _read_once(address, headers, size, part), part[1] - part[0])
+
+
+def _read_once(address: str, headers: Mapping[str, str], size: int, part: Range) -> tuple[bytes, str]:
+    start, end = part
+    with opened(address, {**headers, "Range": f"bytes={start}-{end - 1}"}) as response:
+        _check_answer(response, size, part)
+        content = read_body(response, end - start)
+        if len(content) < end - start:
+            raise ConnectionError(f"the connection was lost after {len(content)} of {end - start} bytes")
+        return content, str(response.url)
+
+
+def _check_answer(response: Any, size: int, part: Range) -> None:
+    status = response.status_code
+    if status == 200 and part != (0, size):
+        raise HubAnswerError(
+            "the server gives whole files alone, no ranges; fetch the dataset (hf download) and name its folder"
+        )
+    if status not in (200, 206):
+        raise HubStatusError(status, response.headers)
+    stated = response.headers.get("Content-Range", "")
+    match = _CONTENT_RANGE.fullmatch(stated)
+    if status == 206 and (match is None or (int(match[1]), int(match[3])) != (part[0], size)):
+        raise HubAnswerError(f"the server gave {stated[:60]!r} for bytes {part[0]}-{part[1] - 1}/{size}")
