@@ -44,10 +44,6 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
 
     Two writers of one file, in any processes or threads, do not disturb each other: the last to finish wins.
 
-    Args:
-        path: The file.
-        make_folder: Make its folder if it is not there.
-
     Raises:
         RunError: The file cannot be written; the message names it.
     """
@@ -123,14 +119,7 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
 
 
 def write_text(path: Path, text: str, *, errors: str = "strict", make_folder: bool = False) -> None:
-    """Write a UTF-8 file.
-
-    Args:
-        path: The file.
-        text: Its content.
-        errors: Treatment of characters that UTF-8 cannot hold, as in :meth:`str.encode`.
-        make_folder: Make its folder if it is not there.
-    """
+    """Write a UTF-8 file."""
     with atomic_path(path, make_folder=make_folder) as temporary:
         temporary.write_text(text, encoding="utf-8", errors=errors)
 

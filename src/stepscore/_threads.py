@@ -13,12 +13,7 @@ _this_thread = threading.local()
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool of threads; see :func:`is_shut_down`.
-
-    Args:
-        count: Most threads.
-        name: The beginning of their names.
-    """
+    """A pool of threads; see :func:`is_shut_down`."""
 
     def __init__(self, count: int, name: str) -> None:
         self._over = threading.Event()

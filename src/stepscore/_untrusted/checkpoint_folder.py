@@ -25,11 +25,7 @@ TEMPLATES = "additional_chat_templates"
 
 
 def named_folder(checkpoint: str) -> Path:
-    """Return the path of a checkpoint, ``~`` expanded.
-
-    Raises:
-        ModelError: No path can be made of it.
-    """
+    """Return the path of a checkpoint, ``~`` expanded; ModelError if No path can be made of it."""
     try:
         folder = Path(checkpoint).expanduser()
         os.lstat(folder)
@@ -78,11 +74,7 @@ def check_inside(folder: Path, path: Path) -> None:
 
 
 def file_names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted.
-
-    Raises:
-        ModelError: It cannot be read.
-    """
+    """Return the names in a folder, sorted; ModelError if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError as error:
@@ -147,7 +139,7 @@ def whole_number(content: Mapping[str, Any], field: str, where: str, least: int,
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ModelError(f"{where}{field} is {brief(value)}; it is a whole number, {least} to {most}.")
+        raise ModelError(f"{where}{field} must be an integer from {least} to {most}, got {brief(value)}.")
     return value
 
 

@@ -7,7 +7,6 @@ failures to the lengths of successes.
 """
 
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.goal_images import GoalFrame
 from stepscore.episodes.image_ops import (
     fit_size,
     read_image,
@@ -35,7 +34,7 @@ from stepscore.episodes.sampling import (
 from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.source import Episodes, Listing, Reader, ReadOptions, open_episodes, reader_registry
 from stepscore.episodes.video.image_files import check_image_root, image_view
-from stepscore.episodes.view import Clip, View, ViewInfo
+from stepscore.episodes.view import Clip, GoalFrame, View, ViewInfo
 
 __all__ = [
     "PERTURBATIONS",

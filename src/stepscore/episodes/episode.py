@@ -9,12 +9,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from stepscore._untrusted import check_hashable, check_regular, shown
-from stepscore.episodes.goal_images import GoalFrame
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.signals import Signal, SignalReader
-from stepscore.episodes.view import Clip, View, ViewInfo
+from stepscore.episodes.view import Clip, GoalFrame, View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import SuccessMode
 

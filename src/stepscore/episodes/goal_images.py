@@ -12,7 +12,6 @@ a folder          the image in it that is named by the episode's task, or by its
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +23,8 @@ from typing import Protocol, overload
 from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.image_ops import read_image
-from stepscore.episodes.view import View
+from stepscore.episodes.view import GoalFrame
 from stepscore.errors import EpisodeError, OptionError, VideoError
-from stepscore.types import Frames
 
 LAST_SUCCESS = "last-success"
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
@@ -34,32 +32,6 @@ MAX_ENTRIES = 100_000
 """Most entries of a folder of goal images that are looked at."""
 MAX_SHOWN = 8
 """Most tasks or files that a message lists."""
-
-
-@dataclass(frozen=True)
-class GoalFrame:
-    """The last frame of a view of another episode.
-
-    Attributes:
-        episode_id: The episode that it is of.
-        view: The camera.
-    """
-
-    episode_id: str
-    view: View
-
-    def digest(self) -> bytes:
-        """Return bytes that identify the image: those of the whole view, which are cheap to read."""
-        return hashlib.sha256(b"last frame\0" + self.view.digest()).digest()
-
-    def read(self, size: int | None = None) -> Frames:
-        """Read the image, (h, w, 3), with its longer side ``size`` pixels."""
-        image: Frames = self.view.read([len(self.view.timestamps()) - 1], size)[0]
-        return image
-
-    def location(self) -> str:
-        """Return where it is, for messages and tables."""
-        return f"last frame of {self.episode_id} ({self.view.location()})"
 
 
 GoalImages = Mapping[str, Path | GoalFrame]

@@ -79,13 +79,7 @@ def square_image(image: Frames, side: int, *, stretch: bool = False) -> Frames:
 
 
 def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Frames:
-    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black.
-
-    Args:
-        images: The images.
-        columns: Images in a row.
-        gap: Black pixels between cells.
-    """
+    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black."""
     height, width = max(i.shape[0] for i in images), max(i.shape[1] for i in images)
     rows = -(-len(images) // columns)
     sheet = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap, 3), np.uint8)

@@ -241,7 +241,7 @@ def open_episodes(
         episodes = _of_task(episodes, task)
     if limit is not None:
         if limit < 1:
-            raise OptionError(f"limit is {limit}; it must be at least 1.")
+            raise OptionError(f"limit must be at least 1, got {limit}.")
         episodes = episodes[:limit]
     code = getattr(make, "local_code", None)  # of a class in a file that the command line named
     goals = None

@@ -5,6 +5,7 @@ Readers return views; a view opens nothing until one of its methods is called, a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -86,3 +87,24 @@ class Clip:
         first, last = self.timestamps[[0, -1]]
         span = f"{first:.2f}-{last:.2f} s, indices {self.indices.min()}-{self.indices.max()}"
         return f"Clip({n} {'frame' if n == 1 else 'frames'}, {width}x{height}, {span})"
+
+
+@dataclass(frozen=True)
+class GoalFrame:
+    """The last frame of a view of another episode."""
+
+    episode_id: str
+    view: View
+
+    def digest(self) -> bytes:
+        """Return bytes that identify the image: those of the whole view, which are cheap to read."""
+        return hashlib.sha256(b"last frame\0" + self.view.digest()).digest()
+
+    def read(self, size: int | None = None) -> Frames:
+        """Read the image, (h, w, 3), with its longer side ``size`` pixels."""
+        image: Frames = self.view.read([len(self.view.timestamps()) - 1], size)[0]
+        return image
+
+    def location(self) -> str:
+        """Return where it is, for messages and tables."""
+        return f"last frame of {self.episode_id} ({self.view.location()})"

@@ -107,11 +107,7 @@ R = TypeVar("R")
 
 
 class WorkerThread(Generic[Q, R]):
-    """A thread that answers requests one after another, in the order in which they come.
-
-    Args:
-        answer: Returns the result, or the error, of each of several requests.
-    """
+    """A thread that answers requests one after another, in the order in which they come."""
 
     def __init__(self, answer: Callable[[Sequence[Q]], Sequence[R | Exception]]) -> None:
         self._answer = answer

@@ -45,13 +45,7 @@ class FromFolder:
 
 
 class VisionEncoder(FromFolder):
-    """Any vision model that transformers loads by ``AutoModel``; its text encoder is used where it has one.
-
-    Args:
-        name: Its name, ``embedded`` or ``hf/PATH-OR-ID``.
-        folder: Folder of the checkpoint, with its ``preprocessor_config.json``.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-    """
+    """Any vision model that transformers loads by ``AutoModel``; its text encoder is used where it has one."""
 
     def __init__(self, name: str, folder: str, device: str = "auto") -> None:
         self.name, self._folder, self._device = name, folder, device

@@ -14,14 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.episodes import Episode, Subgoal, TaskInstructions, perturbations
-from stepscore.episodes.perturbations.image_perturbations import (
-    Darker,
-    Recompressed,
-    Shifted,
-    Zoomed,
-    blank,
-    swap_cameras,
-)
+from stepscore.episodes.perturbations.changed_episode import blank, swap_cameras
+from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
     add_noise,

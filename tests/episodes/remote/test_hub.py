@@ -18,8 +18,7 @@ from huggingface_hub import constants, hf_hub_download, snapshot_download
 
 import stepscore
 from stepscore.episodes import Episodes, open_episodes
-from stepscore.episodes.remote import RemoteVideo
-from stepscore.episodes.remote import cache as cache_only
+from stepscore.episodes.remote import RemoteVideo, cache_only
 from stepscore.episodes.remote.hub import HubFolder, hub_folder
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import SourceError, VideoError

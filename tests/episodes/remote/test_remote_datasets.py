@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from stepscore.episodes import Episode, open_episodes
-from stepscore.episodes.remote import RemoteVideo, offline_view
-from stepscore.episodes.remote import cache as cache_only
+from stepscore.episodes.remote import RemoteVideo, cache_only, offline_view
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import MissingExtraError, SourceError, VideoError
 from tests.episodes.lerobot.datasets import TOP, WRIST, dataset

@@ -112,13 +112,7 @@ def listed_ids(episodes: Sequence[Episode]) -> list[str]:
 
 
 def no_such_episodes(unknown: Sequence[str], n_labelled: int, ids: Sequence[str]) -> str:
-    """Return what is wrong with the ids of a labels file that no episode has, and the closest that one has.
-
-    Args:
-        unknown: The ids without an episode.
-        n_labelled: How many ids the file has.
-        ids: The ids of all episodes.
-    """
+    """Return what is wrong with the ids of a labels file that no episode has, and the closest that one has."""
     known = set(ids)
     named = ", ".join(f"{shown(name)!r}{_closest(name, known)}" for name in unknown[:MOST_NAMED])
     if len(unknown) == 1:
@@ -156,13 +150,7 @@ def listed_tasks(by_task: Mapping[str, TaskSubgoals]) -> str:
 
 
 def unused_files(path: Path, *, labels: bool, subgoals: bool) -> str | None:
-    """Return a sentence about labels and subgoals that lie beside the data and are not joined; ``None`` without any.
-
-    Args:
-        path: The source.
-        labels: Whether labels were given.
-        subgoals: Whether subgoals were given.
-    """
+    """Return a sentence about labels and subgoals that lie beside the data and are not joined; ``None`` without any."""
     folder = path if path.is_dir() else path.parent
     given = {"labels": labels, "subgoals": subgoals}
     found = {
@@ -179,12 +167,7 @@ def unused_files(path: Path, *, labels: bool, subgoals: bool) -> str | None:
 
 
 def labels_of_another_task(episodes: Sequence[Episode], additions: Additions) -> str | None:
-    """Return a sentence about labels where the instruction makes another task; ``None`` where it does not.
-
-    Args:
-        episodes: The episodes as the source has them; the first hundred are looked at.
-        additions: What is joined to them.
-    """
+    """Return a sentence about labels where the instruction makes another task; ``None`` where it does not."""
     if additions.instruction is None:
         return None
     first = JoinedEpisodes(

@@ -90,14 +90,7 @@ def _subtasks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """Encoded images of one episode in an image column: struct<bytes, path>, one row per frame.
-
-    Attributes:
-        path: The data file, which may hold other episodes, too.
-        column: Name of the image feature.
-        episode: The episode's ``episode_index``.
-        n: Number of frames.
-    """
+    """Encoded images of one episode in an image column: struct<bytes, path>, one row per frame."""
 
     path: Path
     column: str

@@ -1,13 +1,12 @@
 """Perturbed episodes: what a judge must answer about them is known beforehand."""
 
+from stepscore.episodes.perturbations.changed_episode import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import (
     Darker,
     ImagePerturbation,
     Recompressed,
     Shifted,
     Zoomed,
-    blank,
-    swap_cameras,
 )
 from stepscore.episodes.perturbations.perturb import (
     add_noise,

@@ -17,6 +17,7 @@ from stepscore.episodes.perturbations import retimed_view as timing
 from stepscore.episodes.perturbations.retimed_view import RetimedView, Schedule
 from stepscore.episodes.sampling import frame_at
 from stepscore.episodes.view import View
+from stepscore.errors import OptionError
 from stepscore.types import FloatArray
 
 
@@ -113,3 +114,24 @@ def choose_frames(episode: Episode, times_s: Sequence[float], name: str) -> Epis
     return replace(
         episode, id=name, views=views, labels=Labels(), recorded=(), signal_reader=None, metadata=metadata
     )
+
+
+def swap_cameras(episode: Episode) -> Episode:
+    """Give every camera's name to the next camera's images; an episode of one camera is an OptionError."""
+    main_view_of(episode)
+    names = list(episode.views)
+    if len(names) < 2:
+        raise OptionError(f"Episode {episode.id} has one camera; two or more can be swapped.")
+    views = {name: episode.views[other] for name, other in zip(names, [*names[1:], names[0]], strict=True)}
+    return replace(marked(episode, "swapped-cameras", {}, ""), views=views)
+
+
+def blank(episode: Episode, view: str | None = None) -> Episode:
+    """Make every image of a view black; of all views, where none is named.
+
+    Labels are kept: the scene is what it was. Where all views are black nobody can see it, and a judge that still
+    finds progress or success does not look.
+    """
+    if view is not None:
+        episode.view(view)  # its error lists the valid names
+    return with_images(episode, images.Blank(), "blank", {"view": view}, view or "", only=view)

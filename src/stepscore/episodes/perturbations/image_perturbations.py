@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from stepscore.episodes.episode import Episode
 from stepscore.episodes.image_ops import fit_size
-from stepscore.episodes.perturbations.changed_episode import main_view_of, marked, with_images
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, Frames
@@ -162,12 +160,7 @@ class Blank:
 
 @dataclass(frozen=True)
 class PerturbedImageView:
-    """A view with every image perturbed. Holds no frames and opens nothing until it is read.
-
-    Attributes:
-        view: The view as recorded.
-        perturbation: Applied to each of its images.
-    """
+    """A view with every image perturbed. Holds no frames and opens nothing until it is read."""
 
     view: View
     perturbation: ImagePerturbation
@@ -216,24 +209,3 @@ def _scaled(image: Frames, width: int, height: int) -> Frames:
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
     scaled = frame.reformat(width, height, format="rgb24", interpolation="AREA" if shrink else "BICUBIC")
     return np.asarray(scaled.to_ndarray(), dtype=np.uint8)
-
-
-def blank(episode: Episode, view: str | None = None) -> Episode:
-    """Make every image of a view black; of all views, where none is named.
-
-    Labels are kept: the scene is what it was. Where all views are black nobody can see it, and a judge that still
-    finds progress or success does not look.
-    """
-    if view is not None:
-        episode.view(view)  # its error lists the valid names
-    return with_images(episode, Blank(), "blank", {"view": view}, view or "", only=view)
-
-
-def swap_cameras(episode: Episode) -> Episode:
-    """Give every camera's name to the next camera's images; an episode of one camera is an OptionError."""
-    main_view_of(episode)
-    names = list(episode.views)
-    if len(names) < 2:
-        raise OptionError(f"Episode {episode.id} has one camera; two or more can be swapped.")
-    views = {name: episode.views[other] for name, other in zip(names, [*names[1:], names[0]], strict=True)}
-    return replace(marked(episode, "swapped-cameras", {}, ""), views=views)

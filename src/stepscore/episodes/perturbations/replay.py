@@ -45,7 +45,7 @@ def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
 def repeat(episode: Episode, times: int = 2) -> Episode:
     """Play the whole episode ``times`` times over, each time from its first frame."""
     if int(times) != times or not 2 <= times <= 16:
-        raise OptionError(f"times is {times}; it must be a whole number from 2 to 16.")
+        raise OptionError(f"times must be an integer from 2 to 16, got {times}.")
     return _replayed(episode, ((0.0, 1.0),) * int(times), "repeated", {"times": int(times)}, str(int(times)))
 
 
@@ -70,7 +70,7 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
         seed: Random seed; the order depends on it and the episode's id alone, and is never the recorded one.
     """
     if int(blocks) != blocks or not 2 <= blocks <= 256:
-        raise OptionError(f"blocks is {blocks}; it must be a whole number from 2 to 256.")
+        raise OptionError(f"blocks must be an integer from 2 to 256, got {blocks}.")
     number = hashlib.sha256(f"shuffle\0{seed}\0{episode.id}".encode()).digest()[:8]
     order = np.random.default_rng(int.from_bytes(number, "big")).permutation(int(blocks))
     if np.all(order == np.arange(blocks)):

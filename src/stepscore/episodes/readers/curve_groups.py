@@ -144,12 +144,7 @@ _FEWEST_PAGES = 2
 
 
 class PagedRows:
-    """All rows of a Parquet file; a page is a row group, read when rows of it are taken.
-
-    Attributes:
-        path: The file.
-        columns: The names of its columns.
-    """
+    """All rows of a Parquet file; a page is a row group, read when rows of it are taken."""
 
     def __init__(self, path: Path, columns: tuple[str, ...], starts: Sequence[int]) -> None:
         self.path, self.columns = path, columns

@@ -20,8 +20,10 @@ from typing import NamedTuple
 from stepscore._files import user_cache_folder
 from stepscore._locks import locked
 from stepscore._untrusted import read_json
-from stepscore.episodes.remote.dataset import LISTING
 from stepscore.errors import OptionError, SourceError
+
+LISTING = ".files.json"
+"""The file list, kept in the dataset's folder on this machine."""
 
 LIMIT_GB = 20.0
 """Gigabytes kept, unless ``STEPSCORE_REMOTE_CACHE_GB`` states another number."""

@@ -13,10 +13,11 @@ from stepscore._files import user_cache_folder, write_json
 from stepscore._threads import Threads
 from stepscore._untrusted import read_json, shown
 from stepscore.episodes.remote import limits, s3
-from stepscore.episodes.remote.cache import is_cache_only
+from stepscore.episodes.remote.cache import LISTING, is_cache_only
 from stepscore.episodes.remote.filesystem import checked_url, open_filesystem
-from stepscore.episodes.remote.hub import hub_folder, is_offline, list_repository, pinned
+from stepscore.episodes.remote.hub import hub_folder, is_offline
 from stepscore.episodes.remote.hub_cache import cached_snapshot
+from stepscore.episodes.remote.hub_http import list_repository, pinned
 from stepscore.episodes.remote.limits import wait_for_store
 from stepscore.episodes.remote.ranges import RemoteFile, remote_folder
 from stepscore.episodes.remote.reasons import no_answer, reason
@@ -70,9 +71,6 @@ def dataset_folder(source: str) -> Path:
 
     On the Hub, the dataset is pinned to the commit that its revision is at now. Where nothing may be asked (see
     ``cache_only``, and ``HF_HUB_OFFLINE``), it is what was fetched before.
-
-    Args:
-        source: URL of the folder that holds ``meta/info.json``.
 
     Raises:
         SourceError: There is no LeRobot dataset, or it cannot be read.
@@ -161,9 +159,6 @@ def _forget_removed(folder: Path, present: set[str]) -> None:
             path.unlink(missing_ok=True)
             path.with_name(f"{path.name}.ranges").unlink(missing_ok=True)
 
-
-LISTING = ".files.json"
-"""The file list, kept in the dataset's folder on this machine."""
 
 PINNED = ".pinned.json"
 """For a branch or tag of the Hub: the URL at the commit that was read last."""

@@ -6,19 +6,29 @@ any length.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from stepscore._threads import Threads
 from stepscore.episodes.remote import limits
-from stepscore.episodes.remote.hub import ATTEMPTS, TIMEOUT_S, HubFolder, hub_package, wait_before_retry
+from stepscore.episodes.remote.hub import (
+    ATTEMPTS,
+    TIMEOUT_S,
+    HubFolder,
+    hub_package,
+    refusal,
+    wait_before_retry,
+)
 from stepscore.episodes.remote.limits import SlowAnswerError, wait_for_thread
+from stepscore.errors import SourceError
 
 T = TypeVar("T")
 
@@ -42,12 +52,7 @@ def hub_headers() -> dict[str, str]:
 
 
 def attempted(work: Callable[[], T], size: int) -> T:
-    """Return what ``work`` returns, at its first attempt that succeeds.
-
-    Args:
-        work: Sends a request.
-        size: Bytes of its answer.
-    """
+    """Return what ``work`` returns, at its first attempt that succeeds."""
     import stamina
 
     def attempts() -> T:
@@ -155,3 +160,76 @@ def _check_answer(response: Any, size: int, part: Range) -> None:
     match = _CONTENT_RANGE.fullmatch(stated)
     if status == 206 and (match is None or (int(match[1]), int(match[3])) != (part[0], size)):
         raise HubAnswerError(f"the server gave {stated[:60]!r} for bytes {part[0]}-{part[1] - 1}/{size}")
+
+
+def pinned(folder: HubFolder) -> HubFolder:
+    """Return the folder at the commit that its revision is at now.
+
+    Raises:
+        MissingExtraError: huggingface_hub is not installed.
+        SourceError: There is no such repository or revision, this user may not read it, or the Hub is not reached.
+    """
+    if folder.is_pinned:
+        return folder
+    revision = "" if folder.revision is None else f"/revision/{quote(folder.revision, safe='')}"
+    try:
+        info, _ = _ask(_address(folder) + revision)
+        commit = replace(folder, revision=str(info.get("sha") if isinstance(info, dict) else ""))
+        if not commit.is_pinned:
+            raise HubAnswerError("it does not state the commit of the revision")
+    except Exception as error:  # its HTTP library's errors share no base
+        raise refusal(folder, error) from error
+    return commit
+
+
+def list_repository(folder: HubFolder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield path and entry of every file in a folder of a repository.
+
+    Raises:
+        SourceError: The Hub does not give the list, or it does not end.
+    """
+    inside = f"{folder.folder}/" if folder.folder else ""
+    path = f"/{quote(folder.folder)}" if folder.folder else ""
+    address = first = f"{_address(folder)}/tree/{folder.revision}{path}?recursive=true&expand=false"
+    try:
+        for _ in range(limits.LISTING_REQUESTS):
+            entries, following = _ask(address)
+            for entry in entries if isinstance(entries, list) else ():
+                if isinstance(entry, dict) and entry.get("type") == "file":
+                    found = {"size": entry.get("size"), "blob_id": entry.get("oid")}
+                    yield str(entry.get("path", "")).removeprefix(inside), found
+            if not following:
+                return
+            address = urljoin(address, following)
+            if urlsplit(address)[:2] != urlsplit(first)[:2]:  # the token is for the Hub alone
+                raise HubAnswerError("its list of files goes on at another server")
+        raise HubAnswerError(f"its list of files does not end after {limits.LISTING_REQUESTS} requests")
+    except HubStatusError as error:
+        if error.headers.get("X-Error-Code") == "EntryNotFound":
+            raise FileNotFoundError(folder.folder) from None
+        raise refusal(folder, error) from error
+    except SourceError:
+        raise
+    except Exception as error:  # its HTTP library's errors share no base
+        raise refusal(folder, error) from error
+
+
+def _address(folder: HubFolder) -> str:
+    hub_package(f"Reading {folder.repo_id} from the Hub")
+    from huggingface_hub import constants
+
+    import_module("huggingface_hub.utils").validate_repo_id(folder.repo_id)
+    return f"{constants.ENDPOINT}/api/{folder.kind}s/{folder.repo_id}"
+
+
+def _ask(address: str) -> tuple[Any, str]:
+    """Return the JSON at an address, and the address of its next page; empty where there is none."""
+
+    def once() -> tuple[Any, str]:
+        with opened(address, hub_headers()) as response:
+            if response.status_code >= 300:
+                raise HubStatusError(response.status_code, response.headers)
+            content = read_body(response, limits.ANSWER_BYTES)
+            return json.loads(content), str(response.links.get("next", {}).get("url", ""))
+
+    return attempted(once, 0)

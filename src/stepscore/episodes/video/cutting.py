@@ -35,10 +35,6 @@ class VideoPart(NamedTuple):
 def cut_video(view: VideoView, codecs: tuple[str, ...]) -> VideoPart | str:
     """Copy the packets of an episode, from the keyframe that its first frame needs, into an mp4.
 
-    Args:
-        view: The episode's camera.
-        codecs: libav's names of the codecs to copy.
-
     Returns:
         The part; or why it cannot be copied, in which case its frames must be decoded.
     """

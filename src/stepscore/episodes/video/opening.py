@@ -123,12 +123,7 @@ class Rotation(NamedTuple):
 
 
 def may_be_rotated(header: Mp4Header, container: str) -> bool:
-    """Return whether the file may state a rotation, without decoding; only mp4 and Matroska families can.
-
-    Args:
-        header: Its mp4 header.
-        container: libav's name of the file's format.
-    """
+    """Return whether the file may state a rotation, without decoding; only mp4 and Matroska families can."""
     return "matroska" in container or (
         "mp4" in container and any(matrix != _UPRIGHT for matrix in header.matrices)
     )

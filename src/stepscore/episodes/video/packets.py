@@ -111,12 +111,7 @@ class _Packets(NamedTuple):
 
 
 def index_video(path: Path, *, parse: bool = True) -> PacketIndex:
-    """Read the index of a file; see the module for what counts as a frame.
-
-    Args:
-        path: The file.
-        parse: As in :func:`open_video`.
-    """
+    """Read the index of a file; see the module for what counts as a frame."""
     check_video_file(path)
     try:
         header = read_mp4_header(path)

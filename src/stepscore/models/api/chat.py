@@ -40,11 +40,11 @@ class ImageCodec:
 
     def __post_init__(self) -> None:
         if self.format not in ("png", "jpeg"):
-            raise OptionError(f"image_format is {self.format!r}; it must be png or jpeg.")
+            raise OptionError(f"image_format must be png or jpeg, got {self.format!r}.")
         if not 1 <= self.quality <= 100:
-            raise OptionError(f"image_quality is {self.quality}; it must be in 1..100.")
+            raise OptionError(f"image_quality must be in 1..100, got {self.quality}.")
         if self.max_side is not None and self.max_side < 1:
-            raise OptionError(f"max_image_side is {self.max_side}; it must be at least 1.")
+            raise OptionError(f"max_image_side must be at least 1, got {self.max_side}.")
 
     def describe(self) -> dict[str, object]:
         """Return the settings that change the pixels a model gets."""

@@ -21,7 +21,6 @@ from typing import Any
 
 from stepscore.episodes import Clip, fit_size, resize_frames
 from stepscore.errors import RefusedError, StatusError, TransientModelError
-from stepscore.models.api.raw_turn import video_part
 from stepscore.models.qwen3vl.inputs import (
     PREPROCESSING,
     Geometry,
@@ -165,3 +164,8 @@ class SentPairs:
         known = [name in self._names for name in names]
         parts = zip(pairs, names, known, strict=True)
         return names, [video_part(pair, name, known=seen) for pair, name, seen in parts]
+
+
+def video_part(pair: FramePair, uuid: str, *, known: bool) -> dict[str, Any]:
+    """Return a pair of frames as a part of a message; one that the server knows by its uuid is not sent again."""
+    return {"type": "video_url", "video_url": None if known else {"url": pair.data_url()}, "uuid": uuid}

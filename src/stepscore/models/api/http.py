@@ -75,7 +75,7 @@ class Server:
     def __post_init__(self) -> None:
         _check_address(self.base_url, self.key_name)
         if not 0 < self.timeout_s < math.inf:
-            raise OptionError(f"timeout_s is {self.timeout_s}; it must be above 0.")
+            raise OptionError(f"timeout_s must be above 0, got {self.timeout_s}.")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Server, (self.base_url, self.key_name, self.timeout_s))
@@ -165,7 +165,7 @@ class Server:
 def _check_address(url: str, key_name: str) -> None:
     """Raise OptionError for an address that is none, or that holds a key; one that may hold a key is not shown."""
     shown = repr(url[:200]) if not any(char in url for char in "@?#") else "not shown, as it may hold a key"
-    wrong = f"base_url is {shown}; it must be an http or https address such as http://localhost:8000/v1."
+    wrong = f"base_url must be an http or https address such as http://localhost:8000/v1, got {shown}."
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises where it is no port

@@ -123,11 +123,11 @@ class OpenAIModel(SyncMethods):
             raise OptionError(f"top_logprobs is {self.top_logprobs}; it must be in 0..{MAX_TOP_LOGPROBS}.")
         if self.limit_field not in ("max_tokens", "max_completion_tokens"):
             raise OptionError(
-                f"limit_field is {self.limit_field!r}; it must be max_tokens or max_completion_tokens."
+                f"limit_field must be max_tokens or max_completion_tokens, got {self.limit_field!r}."
             )
         if self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS:
             raise OptionError(
-                f"reasoning_effort is {self.reasoning_effort!r}; it must be one of {', '.join(EFFORTS)}."
+                f"reasoning_effort must be one of {', '.join(EFFORTS)}, got {self.reasoning_effort!r}."
             )
         if not self.served_name:
             raise OptionError(

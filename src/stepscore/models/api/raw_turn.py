@@ -37,12 +37,7 @@ Tokenize = Callable[[str], Awaitable[list[int]]]
 
 @dataclass(frozen=True)
 class Way:
-    """A way to have a server write a message as it is.
-
-    Attributes:
-        name: For messages.
-        fields: The fields of a request that ask for it.
-    """
+    """A way to have a server write a message as it is."""
 
     name: str
     fields: Mapping[str, Any]
@@ -77,11 +72,6 @@ def raw_message(head: str, videos: Sequence[Mapping[str, Any]], tail: str) -> li
     """Return the one message of a request: text, videos, text."""
     texts = [[{"type": "text", "text": text}] if text else [] for text in (head, tail)]
     return [{"role": "user", "content": [*texts[0], *videos, *texts[1]]}]
-
-
-def video_part(pair: FramePair, uuid: str, *, known: bool) -> dict[str, Any]:
-    """Return a pair of frames as a part of a message; one that the server knows by its uuid is not sent again."""
-    return {"type": "video_url", "video_url": None if known else {"url": pair.data_url()}, "uuid": uuid}
 
 
 async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair], tail: str) -> list[int]:

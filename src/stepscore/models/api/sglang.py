@@ -69,7 +69,7 @@ class SglangModel(SelfHostedModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.question not in ("auto", "raw", "frames"):
-            raise OptionError(f"question is {self.question!r}; it must be auto, raw or frames.")
+            raise OptionError(f"question must be auto, raw or frames, got {self.question!r}.")
 
     @property
     def capabilities(self) -> Capabilities:

@@ -72,7 +72,7 @@ class VllmModel(SelfHostedModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.question not in ("auto", "raw", "chat"):
-            raise OptionError(f"question is {self.question!r}; it must be auto, raw or chat.")
+            raise OptionError(f"question must be auto, raw or chat, got {self.question!r}.")
 
     @property
     def capabilities(self) -> Capabilities:

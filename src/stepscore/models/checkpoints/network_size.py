@@ -39,11 +39,6 @@ _POSITIVE = re.compile(
 def check_config(config: Mapping[str, Any], path: Path, headers: Sequence[Header]) -> None:
     """Check the numbers of a ``config.json`` that no network with these weights can have.
 
-    Args:
-        config: Its content.
-        path: The file, for the message.
-        headers: Headers of the weight files.
-
     Raises:
         ModelError: A field cannot be true; the message names file and field.
     """
@@ -52,9 +47,9 @@ def check_config(config: Mapping[str, Any], path: Path, headers: Sequence[Header
         where, name = f"{shown(path)}: {shown('.'.join(field))}", field[-1]
         if name.endswith("attn_implementation") and value is not None and value not in ATTENTIONS:
             # The library would download an implementation of this name and run it.
-            raise ModelError(f"{where} is {brief(value)}; it is one of {', '.join(sorted(ATTENTIONS))}.")
+            raise ModelError(f"{where} must be one of {', '.join(sorted(ATTENTIONS))}, got {brief(value)}.")
         if _POSITIVE.search(name) and not _positive(value):
-            raise ModelError(f"{where} is {brief(value)}; it is a whole number from 1 on.")
+            raise ModelError(f"{where} must be an integer of at least 1, got {brief(value)}.")
         for number in value if isinstance(value, list) else (value,):
             if not isinstance(number, int) or "theta" in name:
                 continue

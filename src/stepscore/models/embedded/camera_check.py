@@ -90,11 +90,6 @@ def read_camera_check(tensors: Mapping[str, Float32], metadata: Mapping[str, Any
 def check_cameras(check: CameraCheck, components: int, scenes: int) -> None:
     """Check that the parts of a camera check fit together and to its gate.
 
-    Args:
-        check: The camera check.
-        components: Components of an image that the gate has.
-        scenes: Scenes that the gate knows.
-
     Raises:
         ValueError: They do not; the message names the part.
     """

@@ -32,13 +32,7 @@ T = TypeVar("T")
 
 
 class EmbeddedEngine:
-    """Loads a checkpoint on first use and answers requests one after another.
-
-    Args:
-        folder: The checkpoint's folder.
-        name: The model string, for messages.
-        max_pixels: Most pixels of an image.
-    """
+    """Loads a checkpoint on first use and answers requests one after another."""
 
     def __init__(self, folder: Path, name: str, max_pixels: int) -> None:
         self.folder, self._name, self._max_pixels = folder, name, max_pixels

@@ -84,9 +84,9 @@ class EmbeddedModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not isinstance(self.gate, bool):
-            raise OptionError(f"embedded: gate is {self.gate!r}; it is true or false.")
+            raise OptionError(f"embedded: gate must be true or false, got {self.gate!r}.")
         if not isinstance(self.checkpoint, str):
-            raise OptionError(f"embedded: checkpoint is {self.checkpoint!r}; it is a folder.")
+            raise OptionError(f"embedded: checkpoint must be a folder, got {self.checkpoint!r}.")
         folder = named_folder(self.checkpoint)
         if not has_file(folder, "config.json"):
             raise ModelError(
@@ -217,7 +217,7 @@ def trained_side(folder: Path) -> int:
     vision = read_json(folder / "config.json").get("vision_config")
     where = f"{shown(folder / 'config.json')}: vision_config"
     if not isinstance(vision, dict):
-        raise ModelError(f"{where} is {brief(vision)}; it is an object.")
+        raise ModelError(f"{where} must be an object, got {brief(vision)}.")
     positions = whole_number(vision, "num_position_embeddings", f"{where}.", 1, MAX_SIDE**2)
     patch = whole_number(vision, "patch_size", f"{where}.", 1, MAX_SIDE)
     if positions is None or patch is None:

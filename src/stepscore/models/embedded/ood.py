@@ -186,11 +186,7 @@ def save_gate(gate: DomainGate, path: Path) -> None:
 
 
 def load_gate(path: Path) -> DomainGate:
-    """Load a gate from a file.
-
-    Raises:
-        ModelError: There is no such file, or it is not a gate of this format.
-    """
+    """Load a gate from a file; ModelError if there is no such file, or it is not a gate of this format."""
     from safetensors import SafetensorError, safe_open
 
     make = (
@@ -232,11 +228,7 @@ def load_gate(path: Path) -> DomainGate:
 
 
 def check_gate(gate: DomainGate) -> None:
-    """Check that the parts of a gate fit together.
-
-    Raises:
-        ValueError: They do not; the message names the part.
-    """
+    """Check that the parts of a gate fit together; ValueError if they do not; the message names the part."""
     tokens, n = gate.token_basis.ndim == 2 and gate.token_basis.shape[1], len(gate.bank)
     hidden, classes = gate.last.shape if gate.last.ndim == 2 else (0, 0)
     components = len(gate.mean) if gate.mean.ndim else 0

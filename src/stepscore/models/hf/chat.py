@@ -204,7 +204,7 @@ def stop_tokens(model: Any, tokenizer: Any) -> list[int]:
     found = set(stated if isinstance(stated, list) else [] if stated is None else [stated])
     if any(not isinstance(token, int) or not 0 <= token <= MAX_NUMBER for token in found):
         raise ModelError(
-            f"generation_config.json: eos_token_id is {brief(stated)}; it is a token's id or a list of them."
+            f"generation_config.json: eos_token_id must be a token's id or a list of them, got {brief(stated)}."
         )
     if tokenizer.eos_token_id is not None:
         found.add(int(tokenizer.eos_token_id))

@@ -82,7 +82,7 @@ class HfEngine:
         family = read_json(self.folder / "config.json").get("model_type")
         if not isinstance(family, str) or not family.isprintable() or len(family) > MAX_FAMILY_CHARS:
             raise ModelError(
-                f"{shown(self.folder / 'config.json')}: model_type is {brief(family)}; it is the name of a family."
+                f"{shown(self.folder / 'config.json')}: model_type must be the name of a family, got {brief(family)}."
             )
         return family
 
@@ -164,7 +164,7 @@ class HfEngine:
         try:
             from stepscore.models.hf.loading import Loader
             from stepscore.models.hf.network_loading import library_errors
-            from stepscore.models.qwen3vl.full_forward import check_sharing
+            from stepscore.models.qwen3vl.prefix_scoring import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
         loader = Loader(options, self.folder)

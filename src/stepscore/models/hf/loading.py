@@ -24,8 +24,7 @@ from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.robometer.config import RobometerConfig
 from stepscore.models.robometer.engine import RobometerEngine
-from stepscore.models.robometer.inputs import RobometerInputs
-from stepscore.models.robometer.loading import add_special_tokens
+from stepscore.models.robometer.inputs import RobometerInputs, add_special_tokens
 from stepscore.models.robometer.loading import load_network as load_robometer_network
 
 
@@ -52,12 +51,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Loader:
-    """Loads a checkpoint.
-
-    Attributes:
-        options: The model's options.
-        folder: Folder of the checkpoint.
-    """
+    """Loads a checkpoint."""
 
     options: HfOptions
     folder: Path
@@ -182,7 +176,7 @@ class Loader:
 def _object(config: Mapping[str, Any], field: str, folder: Path) -> dict[str, Any]:
     found = config.get(field) or {}
     if not isinstance(found, dict):
-        raise ModelError(f"{shown(folder / 'config.json')}: {field} is {brief(found)}; it is an object.")
+        raise ModelError(f"{shown(folder / 'config.json')}: {field} must be an object, got {brief(found)}.")
     return dict(found)
 
 

@@ -19,7 +19,7 @@ DEVICE = re.compile(r"auto|cpu|mps|(cuda|xpu|npu|hpu)(:\d{1,3})?")
 def check_device(device: object, name: str) -> None:
     """Raise OptionError for what is no device's name; whether it is there shows when a model is loaded."""
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
-        raise OptionError(f"{name}: device is {device!r}; it is auto, cpu, cuda, cuda:1 or mps.")
+        raise OptionError(f"{name}: device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}.")
 
 
 @dataclass
@@ -60,16 +60,18 @@ class HfOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
-            raise OptionError(f"The checkpoint is {self.checkpoint!r}; it is a folder or a hub id.")
+            raise OptionError(f"The checkpoint must be a folder or a hub id, got {self.checkpoint!r}.")
         if self.tokenizer is not None and (not isinstance(self.tokenizer, str) or not self.tokenizer):
-            raise OptionError(f"{self.name}: tokenizer is {self.tokenizer!r}; it is a folder or a hub id.")
+            raise OptionError(f"{self.name}: tokenizer must be a folder or a hub id, got {self.tokenizer!r}.")
         for option, valid in (("dtype", DTYPES), ("attention", ATTENTIONS), ("scoring", SCORINGS)):
             value = getattr(self, option)
             if value not in valid:
-                raise OptionError(f"{self.name}: {option} is {value!r}; it is one of {', '.join(valid)}.")
+                raise OptionError(f"{self.name}: {option} must be one of {', '.join(valid)}, got {value!r}.")
         for option in ("trust_remote_code", "self_check"):
             if not isinstance(getattr(self, option), bool):
-                raise OptionError(f"{self.name}: {option} is {getattr(self, option)!r}; it is true or false.")
+                raise OptionError(
+                    f"{self.name}: {option} must be true or false, got {getattr(self, option)!r}."
+                )
         for option, most in (
             ("batch", MAX_BATCH),
             ("memory_limit_mb", MAX_MEMORY_MB),
@@ -80,7 +82,7 @@ class HfOptions:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise OptionError(
-                    f"{self.name}: {option} is {value!r}; it is a whole number from 1 on, at most {most}."
+                    f"{self.name}: {option} must be an integer from 1 to {most}, got {value!r}."
                 )
         check_device(self.device, self.name)
         if self.scoring == "shared" and self.attention == "flash_attention_2":

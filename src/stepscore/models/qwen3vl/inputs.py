@@ -110,7 +110,7 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder:
     unit = patch * merge
     size = processor.get("size") or {}
     if not isinstance(size, Mapping):
-        raise ModelError(f"{in_processor}size is {brief(size)}; it is an object.")
+        raise ModelError(f"{in_processor}size must be an object, got {brief(size)}.")
     in_size = f"{in_processor}size."
     least = whole_number(processor, "min_pixels", in_processor, 1, MAX_LEAST_PIXELS) or whole_number(
         size, "shortest_edge", in_size, 1, MAX_LEAST_PIXELS
@@ -134,12 +134,6 @@ def colour_values(
 ) -> tuple[float, ...] | None:
     """Return a field of three numbers, one a colour channel; ``None`` where it is missing or empty.
 
-    Args:
-        content: The object that has it.
-        field: Its name.
-        where: File and outer fields, for the message.
-        above: Each is larger than this.
-
     Raises:
         ModelError: It is something else.
     """
@@ -152,7 +146,7 @@ def colour_values(
         or not all(type(value) in (int, float) and above < value < math.inf for value in values)
     ):
         raise ModelError(
-            f"{where}{field} is {brief(values)}; it is three finite numbers, one a colour channel."
+            f"{where}{field} must be three finite numbers, one a colour channel, got {brief(values)}."
         )
     return tuple(values)
 

@@ -52,15 +52,7 @@ class BlockFeatures:
 
 @dataclass(frozen=True, eq=False)
 class Qwen3VLNetwork:
-    """A Qwen3-VL in memory, used part by part.
-
-    Attributes:
-        model: The ``Qwen3VLForConditionalGeneration``.
-        encode: Encodes text as token ids.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches and blocks, and the scaling of pixels.
-        attention: ``"sdpa"``, ``"eager"`` or ``"flash_attention_2"``, as it was loaded.
-    """
+    """A Qwen3-VL in memory, used part by part."""
 
     model: Any
     encode: Encode
@@ -188,13 +180,7 @@ def new_kv_cache(text_config: Any) -> DynamicCache:
 
 
 def shared_kv_cache(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
-    """Return a read-only view of a cache for one pass.
-
-    Args:
-        cache: Keys and values of the videos of a batch; it is not changed.
-        videos: Numbers of the videos that the pass reads.
-        reach: Number of tokens of each, from the first.
-    """
+    """Return a read-only view of a cache for one pass."""
     whole = list(videos) == list(range(len(videos)))
     make: Any = _ReadOnlyLayer
     layers: list[Any] = []

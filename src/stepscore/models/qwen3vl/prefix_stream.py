@@ -34,13 +34,7 @@ from stepscore.types import FloatArray, Frames
 
 
 class PrefixStream:
-    """A growing video, scored as it grows.
-
-    Args:
-        network: The model.
-        head: Text before the video.
-        limit: Bytes for the temporary values of one pass.
-    """
+    """A growing video, scored as it grows."""
 
     def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = MEMORY_LIMIT_BYTES) -> None:
         self._network, self._head, self._limit = network, head, limit

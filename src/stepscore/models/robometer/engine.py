@@ -25,13 +25,7 @@ ANSWERS = (
 
 @dataclass(frozen=True, eq=False)
 class RobometerEngine:
-    """A network with its inputs.
-
-    Attributes:
-        network: Backbone and heads, on their device.
-        inputs: Makes the inputs of requests.
-        name: The model string, for messages.
-    """
+    """A network with its inputs."""
 
     network: RobometerNetwork
     inputs: RobometerInputs
@@ -99,13 +93,7 @@ class RobometerEngine:
 
 
 class RobometerNetwork(nn.Module):
-    """Backbone and heads.
-
-    Args:
-        backbone: A Qwen3-VL of transformers, without a language head.
-        hidden: Width of its hidden states.
-        bins: Outputs of the progress head.
-    """
+    """Backbone and heads."""
 
     def __init__(self, backbone: Any, hidden: int, bins: int) -> None:
         super().__init__()

@@ -101,10 +101,6 @@ SIZES: Mapping[str, tuple[int, int]] = {
 def parse_config(content: Mapping[str, Any], where: str) -> SarmConfig:
     """Return the config of a JSON object.
 
-    Args:
-        content: The object, its format aside.
-        where: The file, for messages.
-
     Raises:
         ModelError: A field is missing or has no meaning; the message names it.
     """

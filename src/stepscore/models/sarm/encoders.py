@@ -82,13 +82,7 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
 
 
 class QwenEncoder(FromFolder):
-    """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings.
-
-    Args:
-        name: Its name, ``embedded`` or ``hf/PATH-OR-ID``.
-        folder: Folder of the checkpoint.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-    """
+    """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings."""
 
     def __init__(self, name: str, folder: str, device: str = "auto") -> None:
         self.name, self._folder, self._device = name, folder, device

@@ -59,9 +59,9 @@ class SarmModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
-            raise OptionError(f"sarm: the checkpoint is {self.checkpoint!r}; it is a folder.")
+            raise OptionError(f"sarm: the checkpoint must be a folder, got {self.checkpoint!r}.")
         if self.encoder is not None and not isinstance(self.encoder, str):
-            raise OptionError(f"{self.name}: encoder is {self.encoder!r}; it is hf/PATH.")
+            raise OptionError(f"{self.name}: encoder must be hf/PATH, got {self.encoder!r}.")
         check_device(self.device, self.name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,11 +92,7 @@ class SarmModel(SyncMethods):
 
     @cached_property
     def frame_encoder(self) -> FrameEncoder:
-        """The encoder it was trained on.
-
-        Raises:
-            ModelError: The encoder found under its name is another one.
-        """
+        """The encoder it was trained on; ModelError if the encoder found under its name is another one."""
         try:
             from stepscore.models.sarm.encoders import get_encoder
         except ImportError as error:

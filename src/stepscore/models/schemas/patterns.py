@@ -27,12 +27,7 @@ Arc = tuple[int, int, int]
 
 @dataclass
 class Nfa:
-    """A nondeterministic automaton over bytes.
-
-    Attributes:
-        arcs: The arcs of each state.
-        jumps: The states that each state leads to without a byte.
-    """
+    """A nondeterministic automaton over bytes."""
 
     arcs: list[list[Arc]] = field(default_factory=list)
     jumps: list[list[int]] = field(default_factory=list)
@@ -99,11 +94,7 @@ class Text:
 
 @dataclass(frozen=True)
 class AnyCharacter:
-    """One character.
-
-    Attributes:
-        but: ASCII characters that it may not be.
-    """
+    """One character."""
 
     but: str = "\n"
 

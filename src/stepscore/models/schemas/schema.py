@@ -208,11 +208,7 @@ class Constant(_Part):
 
 @dataclass(frozen=True)
 class FreeText(_Part):
-    """Any text, also none.
-
-    Attributes:
-        but: ASCII characters that it does not contain.
-    """
+    """Any text, also none."""
 
     but: str = "\n"
     tag: ClassVar[str] = "free-text"
@@ -330,12 +326,7 @@ class JsonList(_Part):
 
 @dataclass(frozen=True)
 class JsonItems(_Part):
-    """A JSON list of items of one kind; an empty one says that nothing is known.
-
-    Attributes:
-        item: What each item is.
-        most: Most items.
-    """
+    """A JSON list of items of one kind; an empty one says that nothing is known."""
 
     item: Schema
     most: int

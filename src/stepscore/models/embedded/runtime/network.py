@@ -42,16 +42,7 @@ _COMPUTED: Mapping[str, object] = {
 
 @dataclass(frozen=True, eq=False)
 class NumpyNetwork:
-    """A small Qwen3-VL in memory.
-
-    Attributes:
-        tokenizer: Its tokenizer.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches and blocks, the scaling of pixels, and the most pixels.
-        vision: Its vision encoder.
-        text: Its language model.
-        max_positions: Number of positions the language model was trained for.
-    """
+    """A small Qwen3-VL in memory."""
 
     tokenizer: Tokenizer
     tokens: VisionTokens
@@ -98,11 +89,6 @@ class NumpyNetwork:
 
 def load_network(folder: Path, name: str, max_pixels: int) -> NumpyNetwork:
     """Load a checkpoint.
-
-    Args:
-        folder: Its folder.
-        name: The model string, for messages.
-        max_pixels: Most pixels of an image; larger ones are scaled down.
 
     Raises:
         ModelError: A file is damaged, the files do not belong together, or this runtime does not compute its network.

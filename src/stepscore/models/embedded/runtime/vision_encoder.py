@@ -33,13 +33,7 @@ BLOCKS_PER_PASS = 8
 
 
 class VisionEncoder:
-    """The vision encoder of a checkpoint.
-
-    Args:
-        weights: All tensors of the checkpoint, by name.
-        config: ``vision_config`` of its ``config.json``.
-        geometry: Sizes of patches and blocks, and the scaling of pixels.
-    """
+    """The vision encoder of a checkpoint."""
 
     def __init__(self, weights: Weights, config: Mapping[str, Any], geometry: Geometry) -> None:
         w = {name.removeprefix("model.visual."): v for name, v in weights.items() if ".visual." in name}
