@@ -55,7 +55,7 @@ def render_chat(templated: Any, messages: list[dict[str, Any]], **options: Any) 
 
 @contextmanager
 def _counted_steps() -> Iterator[None]:
-    """Within it, code of templates in this thread may run so many lines and no more."""
+    """Limit the lines that templates may run in this thread."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The files of a checkpoint's folder: only regular files that stand in it are opened.
+"""The files of a checkpoint's folder: only regular files inside it are opened.
 
 A file may be a symbolic link to another file of the folder, or, in the layout of the Hugging Face cache, from
 ``snapshots/REVISION`` to ``blobs``. Any other link could show a file of this machine as weights or configuration,
@@ -50,7 +50,7 @@ def checked_file(folder: Path, name: str) -> Path:
     """
     if not name or name in {".", ".."} or any(char in name for char in "/\\\0"):
         raise ModelError(
-            f"{shown(folder)} names the file {shown(name)!r}; the files of a checkpoint stand in its own folder."
+            f"{shown(folder)} names the file {shown(name)!r}; all files of a checkpoint must be in its own folder."
         )
     check_inside(folder, folder / name)
     return folder / name
@@ -99,7 +99,7 @@ def check_files(folder: Path, *, code: bool = False) -> None:
         # The library would load the model that the adapter names, from wherever that is.
         raise ModelError(
             f"{shown(folder)} holds an adapter (adapter_config.json), which is not loaded. Merge it into its model "
-            "where you trust both: model.merge_and_unload().save_pretrained(FOLDER)"
+            "if you trust both: model.merge_and_unload().save_pretrained(FOLDER)"
         )
 
 
@@ -123,7 +123,7 @@ def read_object(folder: Path, name: str, *, huge_integers: bool = False) -> dict
 
 
 def whole_number(content: Mapping[str, Any], field: str, where: str, least: int, most: int) -> int | None:
-    """Return an integer field of a configuration; ``None`` where it is missing or null.
+    """Return an integer field of a configuration; ``None`` if it is missing or null.
 
     Args:
         content: The object that has it.

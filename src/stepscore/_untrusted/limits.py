@@ -1,6 +1,6 @@
 """Limits on what a file may claim, checked before anything of that size is allocated.
 
-Headers are written by anyone: a file of a kilobyte can state 16,000 x 16,000 pixels or a million million frames.
+Headers are untrusted: a file of a kilobyte can state 16,000 x 16,000 pixels or a million million frames.
 Within these limits a frame of the size that a judge asks for takes less than a gigabyte, whatever the file is.
 """
 

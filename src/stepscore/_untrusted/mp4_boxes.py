@@ -1,4 +1,4 @@
-"""Boxes of an mp4 file (ISO 14496-12), as far as they decide how it is opened.
+"""The boxes of an mp4 file (ISO 14496-12) that decide how it is opened.
 
 libav builds its table of frames from the counts in these boxes before anyone can ask for them: a file of a kilobyte
 that claims a hundred million frames would take gigabytes. A frame has at least a byte, so counts that exceed the

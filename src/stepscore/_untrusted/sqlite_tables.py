@@ -1,9 +1,9 @@
-"""Tables of a SQLite file from anyone, read without running anything that is in it.
+"""Read tables of an untrusted SQLite file without running anything in it.
 
-The file is opened read-only and, as it is taken not to change, without locks or files beside it. Where a writer left
-its last rows in a write-ahead log, file and log are copied and read there. Only tables of the file itself are read:
-a view, a virtual table or a trigger would run what its author wrote. No extension is loaded, functions that a schema
-names are not trusted, values and the work of a query are bounded.
+The file is opened read-only and, because it is assumed not to change, without locks or further files. If a writer
+left its last rows in a write-ahead log, file and log are copied and read there. Only tables of the file itself are
+read: a view, a virtual table or a trigger would run what its author wrote. No extension is loaded, functions that a
+schema names are not trusted, and values and the work of a query are bounded.
 """
 
 from __future__ import annotations

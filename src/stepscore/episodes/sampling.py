@@ -36,7 +36,7 @@ def frame_at(timestamps: FloatArray, times: ArrayLike) -> IntArray:
 
 
 def first_frame_from(timestamps: FloatArray, times: ArrayLike) -> IntArray:
-    """Return the index of the first frame that begins at each time or later; n where there is none.
+    """Return the index of the first frame that begins at each time or later; n if there is none.
 
     It is also the number of frames that begin before that time.
 

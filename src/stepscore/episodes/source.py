@@ -96,7 +96,7 @@ class Episodes(Sequence[Episode]):
     ``len(episodes)``, iteration, ``episodes[3]``, ``episodes["episode_000012"]``.
 
     Attributes:
-        notes: What was joined to the source and what was not, such as labels that lie beside it, in sentences.
+        notes: What was joined to the source and what was not, such as labels next to it, in sentences.
         subgoals_file: Subgoals by task that were given; empty without.
     """
 
@@ -181,7 +181,7 @@ def open_episodes(
         source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name`` (of
             another revision: ``user/name@v2.0``), or the URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://``
             ...). The last two are read by range.
-        labels: A labels file (csv, jsonl, parquet) to join by episode id. One that lies beside the data is not joined
+        labels: A labels file (csv, jsonl, parquet) to join by episode id. One next to the data is not joined
             unless it is given; ``notes`` of the result names it.
         subgoals: A YAML file with the subgoals of each task; as with labels.
         task: Keep only episodes of this task.

@@ -37,9 +37,9 @@ def _run(coroutine: Coroutine[object, object, T]) -> T:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Raise an ExitError in place of a SystemExit of third-party code, or of a CancelledError that nobody asked for.
+    """Raise an ExitError in place of a SystemExit of third-party code, or of an unexpected CancelledError.
 
-    A library may cancel a task of its own and let that through. Like ``SystemExit``, it is not an ``Exception``: the
+    A library may cancel its own task and let the error through. Like ``SystemExit``, it is not an ``Exception``: the
     episode would end without a row, and in a worker its judge would wait for the answer without end.
     """
     try:

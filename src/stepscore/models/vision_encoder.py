@@ -97,7 +97,7 @@ class VisionEncoder(FromFolder):
         return described(self.name, self._folder, {"side": self.side, "text": text})
 
     def encode_images(self, frames: Frames) -> Half:
-        """Return the image embedding of each frame, or the pooled output where there is none."""
+        """Return the image embedding of each frame, or the pooled output if there is none."""
         return half(self.image_features(frames))
 
     def image_features(self, frames: Frames) -> Float32:
@@ -163,7 +163,7 @@ class VisionEncoder(FromFolder):
 
 
 def word_directions(text: str) -> Float32:
-    """Return the mean of a random direction for each word of a text, from the word's hash alone."""
+    """Return the mean of a random direction for each word of a text, drawn from the word's hash."""
     words = re.findall(r"\w+", text.lower()) or [""]
     seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
     rows = [np.random.default_rng(seed).standard_normal(WORD_FEATURES) for seed in seeds]
@@ -222,7 +222,7 @@ def score_similarity(
     """
     if request.texts and encode_texts is None:
         raise CapabilityError(
-            f"{name} has no text encoder, so it compares images alone: give goal images (--goal), or choose an "
+            f"{name} has no text encoder, so it compares only images: give goal images (--goal), or choose an "
             "encoder with texts, for example --model hf/clip"
         )
     assert isinstance(request.video, DecodedMedia)

@@ -205,7 +205,7 @@ def test_a_server_that_ignores_ranges_is_refused(hub: FakeHub, tmp_path: Path) -
     hub.upload(local, ID)
     view = open_episodes(ID)[0].view("top")
     hub.faults.append(Fault("store", "/videos/", whole=True, times=99))
-    with pytest.raises(VideoError, match=r"gives whole files alone.*hf download.*name its folder"):
+    with pytest.raises(VideoError, match=r"returns only whole files.*hf download.*pass its folder"):
         view.read([3])
     assert hub.count("store", "/videos/") == 1
     hub.faults.clear()

@@ -160,7 +160,7 @@ class ParquetImages:
 
 
 def _image_bytes(cell: object) -> bytes:
-    """Return the encoded image of a cell, struct<bytes, path>; empty where there is none."""
+    """Return the encoded image of a cell, struct<bytes, path>; empty if there is none."""
     content = cell.get("bytes") if isinstance(cell, dict) else None
     return content if isinstance(content, bytes) else b""
 

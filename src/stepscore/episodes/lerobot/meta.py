@@ -153,7 +153,7 @@ class Meta:
         return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
 
     def text(self, row: int, name: str) -> str | None:
-        """Return the text of one of our own columns; ``None`` where it is missing or empty."""
+        """Return the text of one of our own columns; ``None`` if it is missing or empty."""
         value = self.columns[name][row] if name in self.columns else None
         return str(value) if value not in (None, "") else None
 
@@ -202,7 +202,7 @@ class Meta:
         else:
             index = self.index(row)
             numbers = {"episode_index": index, "episode_chunk": index // self.info.chunks_size}
-        # The template was checked when the dataset was opened: it has these fields alone.
+        # The template was checked when the dataset was opened: it has only these fields.
         return self.root / template.format(**numbers, **names)
 
 

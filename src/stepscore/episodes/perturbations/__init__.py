@@ -1,4 +1,4 @@
-"""Perturbed episodes: what a judge must answer about them is known beforehand."""
+"""Perturbed episodes: the right answer of a judge is known in advance."""
 
 from stepscore.episodes.perturbations.changed_episode import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import (

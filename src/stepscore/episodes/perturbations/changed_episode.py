@@ -22,7 +22,7 @@ from stepscore.types import FloatArray
 
 
 def main_view_of(episode: Episode) -> View:
-    """Return the main view; raise an EpisodeError where there is none."""
+    """Return the main view; raise an EpisodeError if there is none."""
     return episode.view(episode.main_view)
 
 
@@ -129,8 +129,8 @@ def swap_cameras(episode: Episode) -> Episode:
 def blank(episode: Episode, view: str | None = None) -> Episode:
     """Make every image of a view black; of all views, where none is named.
 
-    Labels are kept: the scene is what it was. Where all views are black nobody can see it, and a judge that still
-    finds progress or success does not look.
+    Labels are kept: the scene is what it was. If all views are black, a judge that still finds progress or success
+    does not look at the images.
     """
     if view is not None:
         episode.view(view)  # its error lists the valid names

@@ -27,7 +27,7 @@ MAX_FULL_SIZE_FRAMES = 32
 class ImagePerturbation(Protocol):
     """A change of one image. A frozen dataclass whose repr enters the view's digest: its names are stored.
 
-    ``pointwise`` says that each pixel changes by itself, so that scaling may come first.
+    ``pointwise`` states that each pixel changes independently, so that scaling may come first.
     """
 
     pointwise: ClassVar[bool]

@@ -1,4 +1,4 @@
-"""Perturbed episodes: what a sound judge must answer about them is known beforehand.
+"""Perturbed episodes: the right answer of a sound judge is known in advance.
 
 Each function returns a new :class:`Episode` and reads no frame. Its views read lazily and have a digest of
 their own, so that fingerprints, caches and resume keep it apart from the recorded one. Its id ends in the

@@ -1,7 +1,7 @@
 """Episodes that play their recording along another path: forth and back, again, in another order.
 
 What is true of a frame's state stays true of it whenever it is shown, so progress follows the frames. A judge that
-counts seconds sees a video that goes on.
+counts seconds only sees the video continue.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class TaskInstructions:
 
 
 def inside_a_sentence(instruction: str) -> str:
-    """Return an instruction as it stands inside of a sentence."""
+    """Return an instruction as part of a sentence."""
     text = instruction.strip().rstrip(".! ")
     first, rest = text[:1], text[1:]
     return first.lower() + rest if rest[:1].islower() or rest[:1] == " " else text

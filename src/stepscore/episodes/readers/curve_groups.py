@@ -49,7 +49,7 @@ class GroupedRows:
         return len(self.groups)
 
     def of(self, episode: str) -> Rows:
-        """Return the rows of one episode; CurveError names the closest where there are none."""
+        """Return the rows of one episode; CurveError names the closest if there are none."""
         if episode not in self.groups:
             near = list(islice(self.groups, 1000))  # of more, comparing takes longer than reading
             close = difflib.get_close_matches(episode, near, n=1) or near[:1]

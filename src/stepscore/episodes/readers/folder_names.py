@@ -1,4 +1,4 @@
-"""Find the episodes of a folder by the names of files and folders alone. Opens nothing."""
+"""Find the episodes of a folder from the names of files and folders, without opening any."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_episodes(root: Path, folders: Sequence[Folder]) -> tuple[list[EpisodeFi
 def image_sequence(files: Sequence[str]) -> list[str]:
     """Return the numbered images among ``files`` in order; empty where they are not a sequence.
 
-    A sequence is two images or more that differ in their number alone, in a folder without videos.
+    A sequence is two or more images whose names differ only in their number, in a folder without videos.
     """
     sequences = _sequences(files)
     return next(iter(sequences.values())) if len(sequences) == 1 else []

@@ -1,12 +1,12 @@
-"""Logs of inspect-robots: an EvalLog, version 1, with the frames that were stored beside it.
+"""Logs of inspect-robots: an EvalLog, version 1, with the frames stored next to it.
 
 ::
 
     <log>.json                                       version, status, eval, results, stats, samples
     frames/<stamp>/<scene>-e<k>_<camera>_<t>.npy     frame t of a camera in trial k of a scene
 
-The source is a log, or a folder of logs. An episode is one trial. Frames are looked for in the folder of the log
-alone, in ``frames/`` and the last part of ``stats.frames_dir``, whatever else that path says.
+The source is a log, or a folder of logs. An episode is one trial. Frames are read only from the
+folder of the log, in ``frames/`` and the last part of ``stats.frames_dir``, whatever else that path says.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class InspectRobotsReader:
                 continue
             for episode in found:
                 if episode.id in episodes:
-                    problems.append(Problem(episode.id, "stands in the log twice; the first is read"))
+                    problems.append(Problem(episode.id, "appears twice in the log; only the first is read"))
                 episodes.setdefault(episode.id, episode)
         return Listing([episodes[name] for name in sorted(episodes)], tuple(problems), _RULES)
 

@@ -119,7 +119,7 @@ def _benchmark(row: Mapping[str, Cell]) -> str | None:
 
 
 def _video(stated: Cell, folder: Path) -> Path | None:
-    """Return the video beside a step file; only one in the recording's folder, whatever the row says.
+    """Return the video of a step file. Only videos in the recording's folder are read, whatever the row states.
 
     Runs in containers state a path of theirs: its end is looked for in the folder.
     """
@@ -160,7 +160,7 @@ def _metadata(row: Mapping[str, Cell]) -> dict[str, Any]:
 
 
 def _object(text: Cell) -> dict[str, Any]:
-    """Return the JSON object of a cell; empty where there is none."""
+    """Return the JSON object of a cell; empty if there is none."""
     if not isinstance(text, str) or not text:
         return {}
     try:

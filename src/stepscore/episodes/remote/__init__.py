@@ -1,6 +1,6 @@
 """Datasets on other machines, read by range: S3, Google Cloud Storage, the Hub and whatever else fsspec opens.
 
-A file of a dataset has a place of its own in the user's cache folder, as large as the file itself and empty at first
+Each file of a dataset has a sparse copy in the user's cache folder, as large as the file itself and empty at first
 (most file systems keep no blocks for what was never written). Byte ranges are fetched into it when they are
 needed: of a video its header and the packets between a keyframe and the frames that are asked for, of a Parquet
 file its footer and the columns that are read. So the readers of local files read it as it is, and no dataset is

@@ -1,4 +1,4 @@
-"""How much of remote files is kept on this machine: the files used longest ago go first."""
+"""The cache of remote files on this machine, and its size limit: least recently used files are removed first."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ _cache_only: ContextVar[bool] = ContextVar("stepscore_cache_only", default=False
 
 @contextmanager
 def cache_only() -> Iterator[None]:
-    """Use only what was fetched before: inside, nobody is asked, and a missing file is an error."""
+    """Use only what was fetched before: inside, no request is sent, and a missing file is an error."""
     token = _cache_only.set(True)
     try:
         yield
@@ -156,7 +156,7 @@ def is_cache_only() -> bool:
 
 @dataclass(frozen=True)
 class FetchedDataset:
-    """What is kept of a dataset on another machine.
+    """The cached part of a remote dataset.
 
     Attributes:
         url: Its URL; on the Hub, at one commit.
@@ -172,7 +172,7 @@ class FetchedDataset:
 
 
 def fetched_datasets() -> list[FetchedDataset]:
-    """Return the datasets of which something is kept, the one used last first."""
+    """Return the datasets with cached files, the most recently used first."""
     limit = cache_limit()
     by_folder: dict[str, list[KeptFile]] = defaultdict(list)
     for file in limit.kept():
@@ -180,7 +180,7 @@ def fetched_datasets() -> list[FetchedDataset]:
     datasets = []
     for name, files in by_folder.items():
         url = name
-        with suppress(SourceError, KeyError, TypeError):  # not listed to the end: known by its folder alone
+        with suppress(SourceError, KeyError, TypeError):  # listing unfinished: only its folder is known
             url = str(read_json(limit.folder / name / LISTING, SourceError)["url"])
         size, used = sum(file.size for file in files), max(file.used for file in files)
         datasets.append(FetchedDataset(url, len(files), size, used))

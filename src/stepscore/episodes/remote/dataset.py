@@ -56,7 +56,7 @@ class RemoteDataset:
                 yield shown(name), f"the file is left out: {why}"
 
     def file(self, path: Path) -> RemoteFile | None:
-        """Return the file whose place on this machine is ``path``; ``None`` where there is none."""
+        """Return the file whose place on this machine is ``path``; ``None`` if there is none."""
         name = self.relative(path)
         found = self.files.get(name)
         return None if found is None or why_no_place(name, self.files) else RemoteFile(self.url, name, *found)
@@ -83,7 +83,7 @@ def dataset_folder(source: str) -> Path:
     folder = remote_folder(at)
     known: RemoteDataset | None = None
     if hub is not None:  # what is in a commit never changes
-        with suppress(SourceError, KeyError, TypeError, ValueError):  # a damaged list is made anew
+        with suppress(SourceError, KeyError, TypeError, ValueError):  # a damaged list is made again
             known = remote_dataset(folder)
     dataset = RemoteDataset(at, list_files(at)) if known is None else known
     small = dataset.described()
@@ -164,7 +164,7 @@ PINNED = ".pinned.json"
 """For a branch or tag of the Hub: the URL at the commit that was read last."""
 
 OWN_ENDINGS = (".ranges", ".lock")
-"""Endings of files that are kept beside the fetched ones."""
+"""Endings of the bookkeeping files next to the fetched ones."""
 
 _TAGS = (
     "ETag",
@@ -231,7 +231,7 @@ def _entries(url: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
     if url.partition("://")[0] in s3.PROTOCOLS:
         return s3.list_bucket(filesystem, root)
     filesystem.invalidate_cache()
-    # First of all, since a folder that is none may be a bucket of millions of files.
+    # First, because a folder that is not a dataset may be a bucket of millions of files.
     wait_for_store(filesystem, "info", f"{root}/meta/info.json", seconds=limits.REQUEST_S)
     listed = wait_for_store(filesystem, "find", root, detail=True, seconds=limits.LISTING_S)
     return [(path.removeprefix(root).lstrip("/"), entry) for path, entry in listed.items()]

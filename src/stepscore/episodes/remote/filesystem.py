@@ -44,7 +44,7 @@ def checked_url(source: str) -> str:
     if "::" in url or not parts.scheme or not (parts.netloc or parts.path):
         raise SourceError(f"{url[:200]!r} is not the URL of a folder, such as s3://bucket/dataset.")
     if parts.scheme in ("http", "https"):
-        # Nothing is asked of it: what it would answer for a folder is a page of links that may go on for ever.
+        # No request is sent: the answer for a folder would be a page of links of any length.
         raise SourceError(
             f"Cannot list {url[:200]}: web servers have no list of a folder's files and their sizes. "
             "Download the dataset and pass its folder; for a dataset on the Hub, pass its repo id (user/name)."
@@ -57,7 +57,7 @@ def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
 
     Args:
         url: The URL.
-        new: Make one, even where one is kept that was made before.
+        new: Make a new one instead of reusing one that was made before.
 
     Raises:
         MissingExtraError: fsspec, or what it needs for a bucket of S3 or the Hub, is not installed.

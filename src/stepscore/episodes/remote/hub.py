@@ -20,7 +20,7 @@ TIMEOUT_S = 30.0
 
 ATTEMPTS = 6
 MAX_WAIT_S = 300.0
-"""Most seconds that a server may ask to be left alone between two attempts."""
+"""Longest wait between two attempts that a server may ask for, in seconds."""
 
 _KINDS = {"datasets": "dataset", "spaces": "space", None: "model"}
 _URL = re.compile(
@@ -132,7 +132,7 @@ def wait_before_retry(error: Exception) -> bool | float:
     """Return whether another attempt may help, or after how many seconds the server wants to be asked again."""
     status = status_of(error)
     if status is None:
-        # No answer: a lost connection. A wrong name is a ValueError, and offline mode will not end by itself.
+        # No answer: a lost connection. A wrong name is a ValueError, and offline mode does not end on its own.
         final = isinstance(error, ValueError | FileNotFoundError)
         return not final and type(error).__name__ != "OfflineModeIsEnabled"
     if status != 429 and status < 500:

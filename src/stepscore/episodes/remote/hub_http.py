@@ -126,7 +126,7 @@ def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Ra
     )
     headers = hub_headers()
     first, found = _read_range(address, headers, size, ranges[0])
-    if urlsplit(found)[:2] != urlsplit(address)[:2]:  # the token is for the Hub alone
+    if urlsplit(found)[:2] != urlsplit(address)[:2]:  # the token is only for the Hub
         headers = {key: value for key, value in headers.items() if key.lower() != "authorization"}
     read = partial(_read_range, found, headers, size)
     with Threads(_CONNECTIONS, "stepscore-fetch") as threads:
@@ -152,7 +152,7 @@ def _check_answer(response: Any, size: int, part: Range) -> None:
     status = response.status_code
     if status == 200 and part != (0, size):
         raise HubAnswerError(
-            "the server gives whole files alone, no ranges; fetch the dataset (hf download) and name its folder"
+            "the server returns only whole files, not ranges; download the dataset (hf download) and pass its folder"
         )
     if status not in (200, 206):
         raise HubStatusError(status, response.headers)
@@ -201,8 +201,8 @@ def list_repository(folder: HubFolder) -> Iterator[tuple[str, dict[str, Any]]]:
             if not following:
                 return
             address = urljoin(address, following)
-            if urlsplit(address)[:2] != urlsplit(first)[:2]:  # the token is for the Hub alone
-                raise HubAnswerError("its list of files goes on at another server")
+            if urlsplit(address)[:2] != urlsplit(first)[:2]:  # the token is only for the Hub
+                raise HubAnswerError("its list of files continues on another server")
         raise HubAnswerError(f"its list of files does not end after {limits.LISTING_REQUESTS} requests")
     except HubStatusError as error:
         if error.headers.get("X-Error-Code") == "EntryNotFound":
@@ -223,7 +223,7 @@ def _address(folder: HubFolder) -> str:
 
 
 def _ask(address: str) -> tuple[Any, str]:
-    """Return the JSON at an address, and the address of its next page; empty where there is none."""
+    """Return the JSON at an address, and the address of its next page; empty if there is none."""
 
     def once() -> tuple[Any, str]:
         with opened(address, hub_headers()) as response:

@@ -22,7 +22,7 @@ SLOWEST_BYTES_PER_S = 1 << 16
 """Bytes a second for which an answer has longer."""
 
 RETRYING_S = 900.0
-"""Seconds for all attempts of one request to the Hub, which may ask to be left alone for minutes."""
+"""Seconds for all attempts of one request to the Hub, which may ask clients to wait for minutes."""
 
 LISTING_S = 600.0
 """Seconds for listing a dataset in a store whose requests cannot be counted."""
@@ -59,7 +59,7 @@ PATH_BYTES = 1024
 
 
 def time_for(size: int) -> float:
-    """Return the seconds that an answer of so many bytes may take."""
+    """Return the seconds that an answer of ``size`` bytes may take."""
     return REQUEST_S + size / SLOWEST_BYTES_PER_S
 
 
@@ -78,7 +78,7 @@ def wait_for_thread(work: Callable[[], T], seconds: float) -> T:
 
     Raises:
         SlowAnswerError: It took longer.
-        VideoError: The pool of this thread was shut down, so nobody wants the answer.
+        VideoError: The pool of this thread was shut down, so the answer is no longer needed.
     """
     answer: Future[T] = Future()
 

@@ -1,8 +1,8 @@
 """A file on another machine: byte ranges of it are fetched into a local file of the same size.
 
-Beside the local file, ``NAME.ranges`` states which ranges it holds, for which size and version. Data is written
+Next to the local file, ``NAME.ranges`` states which ranges it holds, for which size and version. Data is written
 first and stated after, so that a killed process leaves at most ranges that are fetched again. A file that was
-replaced is begun anew.
+replaced is started again.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class RemoteFile:
             ) and self._place.stat().st_size == self.size:
                 return [(int(start), int(end)) for start, end in state["ranges"]]
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # not begun yet, or damaged: begun anew
+            pass  # not begun yet, or damaged: started again
         return []
 
     def _mark_used(self) -> None:
@@ -151,7 +151,7 @@ class RemoteFile:
     def _fetch_missing(self, wanted: Sequence[Range]) -> int:
         """Fetch what is missing of the ranges; return how many bytes that was."""
         fetched = 0
-        # Another process may remove the file while a slow store is asked for more of it; then it is begun anew.
+        # Another process may remove the file while a slow store is asked for more of it; then it is started again.
         for _ in range(_TRIES):
             missing = missing_ranges(wanted, self._held())
             if not missing:
@@ -221,7 +221,7 @@ class RemoteFile:
             write_json(self._state, {"size": self.size, "tag": self.tag, "ranges": ranges}, indent=None)
 
     def _stamp(self) -> None:
-        """Give the file a time that follows from its version alone: indexes of it are kept by that time."""
+        """Set the file's time from its version, because cached indexes of it are keyed by that time."""
         seconds = int.from_bytes(hashlib.sha256(self.tag.encode()).digest()[:4]) >> 2
         os.utime(self._place, (seconds, seconds))
 

@@ -1,4 +1,4 @@
-"""The part of a video file that holds an episode, as an mp4 of its own: packets are copied, nothing is encoded."""
+"""The part of a video file that holds an episode, as a separate mp4: packets are copied, nothing is encoded."""
 
 from __future__ import annotations
 

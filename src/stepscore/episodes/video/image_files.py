@@ -28,7 +28,7 @@ from stepscore.errors import ManifestError, OptionError, VideoError
 from stepscore.types import FloatArray, Frames
 
 MAX_ENCODED_IMAGES = 16
-"""Encoded images loaded at a time, so that they do not pile up in memory beside the decoded ones."""
+"""Encoded images loaded at a time, so that they do not pile up in memory with the decoded ones."""
 
 
 class EncodedImages(Protocol):

@@ -1,4 +1,4 @@
-"""Open a video file: regular files alone, as one of the known formats, and never another file in its place."""
+"""Open a video file: only regular files of the known formats, and never another file in its place."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def open_video(path: Path, *, parse: bool = True) -> av.container.InputContainer
 
     Args:
         path: The file.
-        parse: Look into packets for what they hold. Without it, the container's own table is believed, as it must
-            be where the packets of a remote file are not there yet.
+        parse: Look into packets for what they hold. Without it, the container's own table is trusted, as it must
+            be if the packets of a remote file are not there yet.
     """
     check_video_file(path)
     options = _OPEN_OPTIONS if parse else {**_OPEN_OPTIONS, "fflags": "noparse"}

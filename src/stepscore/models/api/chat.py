@@ -31,7 +31,7 @@ class ImageCodec:
     Attributes:
         format: ``"png"`` changes no pixel; ``"jpeg"`` is several times smaller.
         quality: JPEG quality, 1..100.
-        max_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
+        max_side: Longer side in pixels above which an image is scaled down; ``None``: no limit.
     """
 
     format: Literal["png", "jpeg"] = "png"
@@ -104,7 +104,7 @@ def _content(parts: Sequence[Part], codec: ImageCodec) -> str | list[dict[str, A
 
 
 def read_answer(reply: Mapping[str, Any], where: str) -> Answer:
-    """Return the text of a chat completion; empty where there is none (the tokens went into reasoning)."""
+    """Return the text of a chat completion; empty if there is none (the tokens went into reasoning)."""
     choice = _choice(reply, where)
     message = choice.get("message")
     content = (message.get("content") if isinstance(message, dict) else None) or ""
@@ -141,7 +141,7 @@ def _token_choices(choice: Mapping[str, Any], content: str) -> tuple[TokenChoice
 def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:
     """Return the log-probability of every token that a chat completion lists at its first position.
 
-    One that is no number, or above 0, is NaN: unknown.
+    A value that is not a number, or is above 0, becomes NaN: unknown.
     """
     logprobs = _choice(reply, where).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None

@@ -1,7 +1,7 @@
 """Pairs of frames as small lossless videos, each of which a server reads as one block of a longer video.
 
 Qwen3-VL reads a video in blocks of two frames, each after its timestamp. A server computes that timestamp from the
-frame rate of the video it is sent, and caches a video as a whole. So every block is sent as a video of its own: its
+frame rate of the video it is sent, and caches a video as a whole. So every block is sent as a separate video: its
 frame rate makes the server write the right timestamp, its frames already have the size that the model reads, and a
 longer prefix begins with the very videos of a shorter one.
 """
@@ -63,8 +63,8 @@ class FramePair:
     def uuid(self, salt: str) -> str:
         """Return the name of the pair on a server: a hash of its pixels, its size and its timestamp.
 
-        A server believes a name that it knows without looking at the pixels, so the name holds a salt: nobody else
-        can have given it to other pixels.
+        A server trusts a known name without looking at the pixels. The name holds a salt, so nobody else can have
+        given it to other pixels.
         """
         text = f"{salt}\0{ENCODING}\0{self.frames.shape}\0{self.time}\0"
         return hashlib.sha256(text.encode() + self.frames.tobytes()).hexdigest()
@@ -90,7 +90,7 @@ def frame_pairs(clip: Clip, max_side: int | None = None) -> tuple[FramePair, ...
 
     Args:
         clip: The video.
-        max_side: Longer side in pixels above which frames are scaled down; ``None`` for no limit.
+        max_side: Longer side in pixels above which frames are scaled down; ``None``: no limit.
     """
     frames = clip.frames
     height, width = frames.shape[1:3]

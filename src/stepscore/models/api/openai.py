@@ -89,7 +89,7 @@ class OpenAIModel(SyncMethods):
         base_url: The server's address, ``/v1`` included; ``None`` takes it from the environment.
         image_format: ``"png"`` (no pixel changes) or ``"jpeg"`` (smaller).
         image_quality: JPEG quality, 1..100.
-        max_image_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
+        max_image_side: Longer side in pixels above which an image is scaled down; ``None``: no limit.
         timeout_s: Seconds for one response, its last byte included.
         top_logprobs: Number of most likely tokens to request when scoring, 1..20; 0 for a server that returns
             none, and the model then does not score.

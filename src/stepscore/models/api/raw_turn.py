@@ -2,8 +2,8 @@
 
 A chat server writes the markup itself and closes every turn. vLLM does so by a chat template, and passes a request's
 ``chat_template_kwargs`` to it: :func:`template_with_raw_turn` puts a branch before a model's own template that, where
-``raw_turn`` is asked for, writes the parts of the message and nothing else. Whether a server does it is no matter of
-trust: the ids of the tokens that it read are compared with those that it should have read.
+``raw_turn`` is asked for, writes the parts of the message and nothing else. Servers are not trusted to do it: the ids
+of the tokens that a server read are compared with the expected ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscore.models.api.frame_pairs import FramePair, frame_pairs
 
 VISION_START, VIDEO_PAD, VISION_END = "<|vision_start|>", "<|video_pad|>", "<|vision_end|>"
 BARE, WRAPPED = VIDEO_PAD, f"{VISION_START}{VIDEO_PAD}{VISION_END}"
-"""What stands for a video in a text. A server's transformers replaces the first since 5.10, the second before."""
+"""The placeholder of a video in a text. A server's transformers replaces the first since 5.10, the second before."""
 
 RAW_TURN = (
     "{%- for message in messages -%}{%- for part in message['content'] -%}"
@@ -29,7 +29,7 @@ RAW_TURN = (
     "{%- elif part['type'] == 'video' -%}{{- VIDEO -}}{%- endif -%}"
     "{%- endfor -%}{%- endfor -%}"
 )
-"""Writes the parts of the messages alone. vLLM looks for the loop over ``message['content']`` to decide whether a
+"""Writes only the parts of the messages. vLLM looks for the loop over ``message['content']`` to decide whether a
 template takes parts as a list."""
 
 Tokenize = Callable[[str], Awaitable[list[int]]]
@@ -84,7 +84,7 @@ async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair]
         tail: Text after it.
 
     Raises:
-        ModelError: The model has no tokens of its own for images: it is not of the Qwen family.
+        ModelError: The model has no image tokens: it is not of the Qwen family.
     """
     marks = []
     for mark in (VISION_START, VIDEO_PAD, VISION_END):

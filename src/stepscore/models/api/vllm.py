@@ -3,7 +3,7 @@
 Scores are exact for any token where the server has ``logprob_token_ids`` (vLLM of July 2026 and newer): it then
 returns the log-probability of the requested tokens, whatever their rank; ``/tokenize`` returns their ids. Older
 servers ignore or refuse the field, and return their most likely tokens, as OpenAI-compatible servers do. No call
-is spent on finding out: the server's schema (``/openapi.json``) says it, and where there is none the first score
+is spent on finding out: the server's schema (``/openapi.json``) says it, and if there is none the first score
 shows it.
 
 Prefixes of a video are asked about token by token as ``hf/`` does (``raw_turn.py``), where the server reads a message
@@ -149,7 +149,7 @@ class VllmModel(SelfHostedModel):
         return []
 
     async def _find_way(self) -> tuple[Way | None, str]:
-        """Return the first way by which the server reads the expected tokens, or why there is none."""
+        """Return the first way by which the server reads the expected tokens, or the reason why there is none."""
         head, pairs, tail = probe()
         reasons: list[str] = []
         try:
@@ -179,7 +179,7 @@ class VllmModel(SelfHostedModel):
         return await super()._score_prefix(request)
 
     def _warn_of_chat(self) -> None:
-        """Warn, once, that the question is asked within the chat template though nobody asked for that."""
+        """Warn once that the question is asked within the chat template, which was not requested."""
         if self.question == "auto" and not self._observed.get("warned"):
             self._observed["warned"] = True
             warnings.warn(

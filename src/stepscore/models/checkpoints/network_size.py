@@ -93,7 +93,7 @@ def weights_limit(headers: Sequence[Header], *, quantized: bool) -> int:
 
 @contextmanager
 def bounded_network(limit: int, where: str) -> Iterator[None]:
-    """Within it, a network built by this thread on the meta device may have so many weights and no more.
+    """Limit the weights of a network that this thread builds on the meta device inside.
 
     Raises:
         ModelError: It has more; the message begins with ``where``.

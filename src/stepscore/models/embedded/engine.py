@@ -1,4 +1,4 @@
-"""The engine of ``embedded``: loads the checkpoint once, and computes in NumPy on one thread of its own.
+"""The engine of ``embedded``: loads the checkpoint once, and computes in NumPy on its own thread.
 
 BLAS is limited to one thread while it computes: its matrices are small, and threads that wait for each other on a
 busy machine cost more than they bring (3.8 s instead of 0.14 s for a rollout, with two threads on two busy cores).
@@ -66,7 +66,7 @@ class EmbeddedEngine:
 
     @cached_property
     def _prefixes(self) -> prefix_scoring.PrefixScorer:
-        """Used on the engine's thread alone."""
+        """Used only on the engine's thread."""
         return prefix_scoring.PrefixScorer(self.network)
 
     @cached_property
@@ -105,7 +105,7 @@ class EmbeddedEngine:
         """Return the text of each token of a text.
 
         Raises:
-            ModelError: A character is several tokens, so that no token has a text of its own.
+            ModelError: A character is several tokens, so some tokens have no text.
         """
         found = self.network.tokenizer.encode(text, add_special_tokens=False)
         cut = tuple(text[start:stop] for start, stop in found.offsets)

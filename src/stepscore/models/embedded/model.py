@@ -1,6 +1,6 @@
 """``embedded``: the small judge that comes with the package. See ``docs/models/embedded.md``.
 
-A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` beside this file, with a gate before it:
+A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` next to this file, behind a gate:
 it was trained on simulated scenes under one camera and on nothing else, so for a video that is not of its
 instruction's scene, out of distribution, it answers unknown instead of a number.
 """
@@ -130,7 +130,7 @@ class EmbeddedModel(SyncMethods):
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number, the gate included."""
+        """Return everything that can change a result, the gate included."""
         return {
             "name": self.name,
             "family": FAMILY,

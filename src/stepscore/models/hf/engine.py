@@ -116,7 +116,7 @@ class HfEngine:
         """Return the text of each token of a text.
 
         Raises:
-            ModelError: A character is several tokens, so that no token has a text of its own.
+            ModelError: A character is several tokens, so some tokens have no text.
         """
         try:
             found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)

@@ -1,6 +1,6 @@
 """The files of a checkpoint: where they are, their content, and digests that identify the checkpoint.
 
-Only safetensors are read: they hold numbers and nothing that runs. Files of a stranger are checked as
+Only safetensors are read: they hold numbers and no code. Untrusted files are checked as
 ``models/checkpoints`` states before a library opens them.
 """
 
@@ -34,7 +34,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
     """Return the folder of a checkpoint: a local one, or a hub id's, downloaded once into the hub's cache.
 
     Raises:
-        ModelError: There is no such folder or model, it holds no safetensors, or a file that is none of its own.
+        ModelError: There is no such folder or model, it holds no safetensors, or a file outside of it.
     """
     folder = named_folder(checkpoint)
     if not folder.is_dir():
@@ -61,7 +61,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
 
 
 def tokenizer_folder(checkpoint: str) -> Path:
-    """Return the folder of a tokenizer: a local one, or a hub id's, of which its files alone are downloaded.
+    """Return the folder of a tokenizer: a local one, or a hub id's, of which only its files are downloaded.
 
     Raises:
         ModelError: There is no such folder or model.
@@ -92,7 +92,7 @@ def _downloaded(checkpoint: str, patterns: Sequence[str]) -> Path:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that transformers would load, sorted by name; empty where there are none.
+    """Return the safetensors files that transformers would load, sorted by name; empty if there are none.
 
     Raises:
         ModelError: The index names something else than safetensors files of the folder.
@@ -137,7 +137,7 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
     kinds = {".json", ".txt", ".jinja", ".model"} | ({".py"} if remote_code else set())
     digest = hashlib.sha256()
     for name in file_names(folder):
-        # A calibration map beside the weights is the judge's, and enters the protocol there.
+        # A calibration map next to the weights is the judge's, and enters the protocol there.
         if Path(name).suffix in kinds and not name.endswith((".index.json", "calibration.json")):
             content = read_bytes(checked_file(folder, name), ModelError)
             digest.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape") + content)
@@ -160,7 +160,7 @@ def load_tokenizer(folder: Path, *, remote_code: bool) -> Any:
             checked_file(folder, name)
     try:
         if has_file(folder, "tokenizer.json"):
-            # The class that a model's type suggests may split text by rules of its own; the file is complete.
+            # The class that a model's type suggests may split text by its own rules; the file is complete.
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=remote_code, local_files_only=True)
     except ImportError:

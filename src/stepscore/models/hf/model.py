@@ -73,7 +73,7 @@ class HfModel(HfOptions, SyncMethods):
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number. Device, batch and memory limit change the last digits alone."""
+        """Return everything that can change a result. Device, batch and memory limit change only the last digits."""
         family = self._engine.family
         if (heads := self._engine.robometer) is not None:
             return {

@@ -127,7 +127,7 @@ ENCODER_FAMILIES: dict[str, Literal["images", "texts"]] = {
     "vit_mae": "images",
     "vit_msn": "images",
 }
-"""Encoders, which generate nothing: of images alone, or of images and texts in one space."""
+"""Encoders, which generate nothing: of images only, or of images and texts in one space."""
 
 NAMED_ENCODERS = {
     "clip": "openai/clip-vit-large-patch14",

@@ -132,7 +132,7 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder:
 def colour_values(
     content: Mapping[str, Any], field: str, where: str, above: float = -math.inf
 ) -> tuple[float, ...] | None:
-    """Return a field of three numbers, one a colour channel; ``None`` where it is missing or empty.
+    """Return a field of three numbers, one a colour channel; ``None`` if it is missing or empty.
 
     Raises:
         ModelError: It is something else.
@@ -216,7 +216,7 @@ def appended_times(times: FloatArray, clip: Clip, size: tuple[int, ...]) -> Floa
     Args:
         times: Its timestamps so far.
         clip: The new frames.
-        size: Height, width and colours of the frames so far; empty where there are none.
+        size: Height, width and colours of the frames so far; empty if there are none.
 
     Raises:
         EpisodeError: They have another size, or are not later than the last frame.

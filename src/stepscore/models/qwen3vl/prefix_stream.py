@@ -83,7 +83,7 @@ class PrefixStream:
     def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
         """Return the log-probability of each candidate after each text, for the video so far; shape (S, C).
 
-        May be called any number of times, with other texts each time; nothing of them is kept.
+        May be called any number of times, with different texts each time; none of them is kept.
         """
         layout = self._layout
         if layout is None or self._waiting is None:

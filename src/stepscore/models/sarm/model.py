@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DIGITS = 6
 """Decimals of a prediction and of the robot's state, so that a cached response equals a new one."""
 MAX_CACHED_TEXTS = 256
-ANSWERS = "answers the judge sarm alone. Choose it: --judge sarm"
+ANSWERS = "answers only the judge sarm. Choose it: --judge sarm"
 
 
 @dataclass
@@ -144,7 +144,7 @@ class SarmModel(SyncMethods):
                 )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number; the encoder is stated by the checkpoint and checked against it."""
+        """Return everything that can change a result; the encoder is checked against the checkpoint."""
         config = self.config
         return {
             "name": self.name,

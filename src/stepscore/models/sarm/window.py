@@ -25,10 +25,10 @@ class Window:
     """The frames of one window.
 
     Attributes:
-        frames: Frames beside the anchor (n).
+        frames: Frames after the anchor (n).
         gap_s: Seconds between two of them.
         causal: Whether the last of them is the current frame, or the middle one.
-        rewind: Further slots for a rewound video; used in training alone.
+        rewind: Further slots for a rewound video; used only in training.
     """
 
     frames: int = 8

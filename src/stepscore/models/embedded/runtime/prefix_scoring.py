@@ -87,7 +87,7 @@ class ReadVideo:
 
 
 class PrefixScorer:
-    """Scores prefixes of videos. The last few are kept: another question about one of them reads its own text alone.
+    """Scores prefixes of videos. The last few are kept: another question about one of them reads only its own text.
 
     More than one, since a run has several episodes in flight, which may change places.
     """

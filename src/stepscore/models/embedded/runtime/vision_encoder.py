@@ -71,7 +71,7 @@ class VisionEncoder:
 
         Args:
             frames: All frames, at a size from ``fitted_size``.
-            blocks: Frames of each block, by their numbers; each block is encoded by itself.
+            blocks: Frames of each block, by their numbers; blocks are encoded separately.
         """
         starts = range(0, len(blocks), BLOCKS_PER_PASS)
         parts = [self._encode(frames, blocks[start : start + BLOCKS_PER_PASS]) for start in starts]
