@@ -48,7 +48,7 @@ def render_chat(templated: Any, messages: list[dict[str, Any]], **options: Any) 
         raise ModelError(f"The checkpoint's chat template failed: {type(error).__name__}: {line}") from error
     if len(text) > MAX_LENGTH:
         raise ModelError(
-            f"The checkpoint's chat template wrote {len(text)} characters; the most is {MAX_LENGTH}."
+            f"The checkpoint's chat template wrote {len(text)} characters; at most {MAX_LENGTH} are allowed."
         )
     return text
 

@@ -75,7 +75,7 @@ def read_bytes(path: Path, error: Error, *, max_bytes: int = MAX_TEXT_BYTES) -> 
         except OSError as problem:
             raise error(f"Cannot read {shown(path)}: {problem.strerror or problem}.") from problem
     if max(size, len(content)) > max_bytes:
-        raise error(f"{shown(path)} has more than {max_bytes} bytes, the most that is read of such a file.")
+        raise error(f"{shown(path)} has more than {max_bytes} bytes, the limit for such a file.")
     return content
 
 

@@ -136,7 +136,9 @@ def checked_dataset(dataset: Any, where: str) -> Any:
             )
     stored = _stored(dataset).bytes
     if dataset.nbytes > max(stored, 1 << 10) * _MAX_RATIO:
-        raise VideoError(f"{where} claims {dataset.nbytes} bytes {dataset.shape}, and {stored} are stored.")
+        raise VideoError(
+            f"{where} claims {dataset.nbytes} bytes {dataset.shape}, but only {stored} are stored."
+        )
     if dataset.chunks is not None and math.prod(dataset.chunks) * dataset.dtype.itemsize > MAX_READ_BYTES:
         raise VideoError(f"{where} has chunks {dataset.chunks}; at most {MAX_READ_BYTES >> 20} MiB are read.")
     return dataset

@@ -60,7 +60,7 @@ def check_frame_count(n: int, where: str, most: int = MAX_FRAMES) -> None:
 def check_fps(fps: float, where: str, error: type[StepScoreError] = VideoError) -> None:
     """Raise ``error`` for a frame rate that is not a number, or outside ``MIN_FPS`` to ``MAX_FPS``."""
     if not (math.isfinite(fps) and MIN_FPS <= fps <= MAX_FPS):
-        raise error(f"{where}: fps must be above 0, from {MIN_FPS:g} to {MAX_FPS:g}, got {fps:g}.")
+        raise error(f"{where}: fps must be from {MIN_FPS:g} to {MAX_FPS:g}, got {fps:g}.")
 
 
 def check_read(n: int, width: int, height: int, where: str) -> None:

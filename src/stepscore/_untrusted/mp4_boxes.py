@@ -95,7 +95,7 @@ def read_mp4_header(path: Path) -> Mp4Header:
                 raise VideoError(f"{path} has a compressed header. Rewrite it: ffmpeg -i IN -c copy OUT")
     frames = fragments + sum(track.frames for track in tracks)
     if frames > end:
-        raise VideoError(f"{path} claims {frames} frames, and has only {end} bytes.")
+        raise VideoError(f"{path} claims {frames} frames but has only {end} bytes.")
     check_frame_count(frames, str(path), MAX_ENTRIES)
     return Mp4Header(frames, tuple(matrices))
 

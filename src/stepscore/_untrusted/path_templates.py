@@ -33,7 +33,7 @@ def check_template(template: str, features: Sequence[str], where: str, *, is_v3:
         )
         if not fits:
             raise SourceError(
-                f"{where}: the path template {template[:200]!r} does not fit. It may hold "
+                f"{where}: the path template {template[:200]!r} is invalid. It may contain "
                 f"{', '.join(fields)}, numbers as {{{fields[0]}:03d}}."
             )
     for feature in features or ("",):

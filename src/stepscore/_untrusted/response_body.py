@@ -92,13 +92,13 @@ def check_values(body: bytes, where: str) -> None:
     """Raise TransientModelError for a JSON text of more values than are parsed."""
     if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise TransientModelError(
-            f"{where} returned more than {MAX_VALUES:,} values, the most that is parsed of a response."
+            f"{where} returned more than {MAX_VALUES:,} values, the limit for a response."
         )
 
 
 def _too_large(where: str) -> TransientModelError:
     return TransientModelError(
-        f"{where} returned more than {MAX_BODY_BYTES >> 20} MiB, the most that is read of a response."
+        f"{where} returned more than {MAX_BODY_BYTES >> 20} MiB, the limit for a response."
     )
 
 

@@ -146,7 +146,7 @@ class _ImagePerTask:
             raise OptionError(
                 f"{shown(folder)} has no goal image for {len(missing)} of {len(tasks)} tasks: {_listed(missing)}. "
                 f"Its images: {_listed(files) or 'none'}. Name each by its task, as in "
-                f"{_file_name(missing[0])}.png, or judge the others alone: --task TASK"
+                f"{_file_name(missing[0])}.png, or judge only the others: --task TASK"
             )
         used = {path for of_task in tasks.values() for e in of_task for path in chosen.goals_of(e).values()}
         for path in sorted(used):

@@ -350,7 +350,7 @@ def test_it_answers_no_other_question_and_others_do_not_answer_its_own(
     question = Generate(Prompt((Turn("user", ("How far?",)),)))
     with pytest.raises(CapabilityError, match="--judge robometer"):
         run_blocking(models["robometer"].answer(question))
-    with pytest.raises(CapabilityError, match="not used part by part"):
+    with pytest.raises(CapabilityError, match="not usable part by part"):
         _ = models["robometer"].network
     tokens = tiny.tokenizer()
     plain = get_model(f"hf/{tiny.save(tmp_path / 'plain', tiny.qwen3vl(tokens), tokens)}")

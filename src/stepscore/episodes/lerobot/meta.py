@@ -139,7 +139,7 @@ class Meta:
         ):
             raise EpisodeError(
                 f"{self.root / 'meta'}: {name} of episode {self.index(row)} is {str(value)[:40]!r}; "
-                f"expected a whole number from 0 to {most}."
+                f"expected an integer from 0 to {most}."
             )
         return int(value)
 
@@ -317,7 +317,7 @@ def _checked(columns: dict[str, list[Any]], path: Path) -> Mapping[str, Sequence
     indices = columns["episode_index"]
     wrong = next((index for index in indices if not _is_index(index)), ABSENT)
     if wrong is not ABSENT:
-        raise SourceError(f"{path}: episode_index {str(wrong)[:40]!r} is not a whole number from 0.")
+        raise SourceError(f"{path}: episode_index {str(wrong)[:40]!r} is not an integer from 0.")
     twice = next((a for a, b in pairwise(indices) if a == b), None)
     if twice is not None:
         raise SourceError(f"{path}: episode {twice} appears twice. Remove the stale file or row.")

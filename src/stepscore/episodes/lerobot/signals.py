@@ -140,7 +140,7 @@ def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
     data = Path(episode.source).expanduser() / "data"
     if episode.source_index is None or not data.is_dir():
         raise EpisodeError(
-            f"Episode {episode.id}: the state ({', '.join(columns)}) is needed, and {episode.source or 'its source'} "
+            f"Episode {episode.id}: the state ({', '.join(columns)}) is needed, but {episode.source or 'its source'} "
             "is not a LeRobot dataset on disk. Train without -T state to score such sources."
         )
     rows = _episodes(data, tuple(columns)).get(episode.source_index)

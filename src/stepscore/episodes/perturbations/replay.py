@@ -36,7 +36,7 @@ def round_trip(episode: Episode) -> Episode:
 def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
     """Play up to the share ``to`` of the episode, rewind to ``back_to``, then play to the end."""
     if not 0 <= back_to < to <= 1:
-        raise OptionError(f"to and back_to are {to} and {back_to}; they must be 0 <= back_to < to <= 1.")
+        raise OptionError(f"to and back_to must satisfy 0 <= back_to < to <= 1, got {to} and {back_to}.")
     options = {"to": float(to), "back_to": float(back_to)}
     segments = ((0.0, float(to)), (float(to), float(back_to)), (float(back_to), 1.0))
     return _replayed(episode, segments, "retry", options, f"{to:g}-{back_to:g}")

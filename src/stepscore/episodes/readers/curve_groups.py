@@ -121,7 +121,7 @@ def _names(rows: Rows, key: Key) -> list[str]:
             ~(np.isfinite(wanted) & (wanted == np.floor(wanted)) & (np.abs(wanted) < 2**53))
         )
         if len(wrong):
-            raise CurveError(f"{rows.at(int(wrong[0]))}: episode_index must be a whole number.")
+            raise CurveError(f"{rows.at(int(wrong[0]))}: episode_index must be an integer.")
         return [str(number) for number in wanted.astype(np.int64).tolist()]
     names: list[str] = []
     for row, cell in enumerate(rows.cells(key)):

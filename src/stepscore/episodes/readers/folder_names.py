@@ -102,7 +102,7 @@ def _videos_by_folder(
     for folder in folders:
         for stem, file in _video_files(folder.files):
             if stem in videos[folder.parts]:
-                problems.append(Problem(folder.id_of(file), f"{folder.id_of(stem)} is another video already"))
+                problems.append(Problem(folder.id_of(file), f"{folder.id_of(stem)} is already another video"))
             else:
                 videos[folder.parts][stem] = VideoView(folder.path / file)
     return videos, problems

@@ -130,7 +130,7 @@ def _views(folder: Folder, videos: Sequence[str], problems: list[Problem]) -> Ma
         elif match["view"] in episodes[match["episode"]]:
             first = episodes[match["episode"]][match["view"]]
             problems.append(
-                Problem(folder.id_of(name), f"{first} is that view already; this one is left out")
+                Problem(folder.id_of(name), f"{first} is already that view; this one is left out")
             )
         else:
             episodes[match["episode"]][match["view"]] = name

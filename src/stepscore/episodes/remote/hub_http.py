@@ -78,7 +78,7 @@ def read_body(response: Any, most: int) -> bytes:
     for chunk in chunks:
         content += chunk
         if len(content) > most:
-            raise HubAnswerError(f"the server gave more than the {most} bytes it was asked for")
+            raise HubAnswerError(f"the server sent more than the requested {most} bytes")
         if time.monotonic() > end:  # whoever waited has left
             raise SlowAnswerError("the answer took too long")
     return bytes(content)

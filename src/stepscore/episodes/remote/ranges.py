@@ -157,7 +157,7 @@ class RemoteFile:
             if not missing:
                 return fetched
             if self.offline or is_cache_only():
-                raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
+                raise VideoError(f"{self.url} has not been fetched far enough.")
             self._check_room(sum(end - start for start, end in missing))
             for parts in _requests(missing):
                 self._write(parts, self._download(parts))
@@ -196,7 +196,7 @@ class RemoteFile:
         for content, start, end in zip(contents, starts, ends, strict=True):
             if len(content) != end - start:
                 raise VideoError(
-                    f"{self.url}: the store gave {len(content)} bytes instead of {end - start}. "
+                    f"{self.url}: the store sent {len(content)} bytes instead of {end - start}. "
                     "Was the file replaced? Open the dataset again."
                 )
         return contents

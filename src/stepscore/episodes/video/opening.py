@@ -152,6 +152,6 @@ def read_rotation(
     if max(abs(a), abs(d)) < 0.01:
         return Rotation(transpose=True, mirror_x=bool(c < 0), mirror_y=bool(b < 0))
     raise VideoError(
-        f"{path} is to be rotated by {np.degrees(np.arctan2(b, a)):.0f} degrees; "
+        f"{path} states a rotation of {np.degrees(np.arctan2(b, a)):.0f} degrees; "
         "only multiples of 90 degrees are supported. Re-encode it upright."
     )

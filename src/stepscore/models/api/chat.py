@@ -42,7 +42,7 @@ class ImageCodec:
         if self.format not in ("png", "jpeg"):
             raise OptionError(f"image_format must be png or jpeg, got {self.format!r}.")
         if not 1 <= self.quality <= 100:
-            raise OptionError(f"image_quality must be in 1..100, got {self.quality}.")
+            raise OptionError(f"image_quality must be from 1 to 100, got {self.quality}.")
         if self.max_side is not None and self.max_side < 1:
             raise OptionError(f"max_image_side must be at least 1, got {self.max_side}.")
 
@@ -80,7 +80,7 @@ def expand_videos(parts: Sequence[Part]) -> Iterator[str | Frames]:
                     yield frame_time(seconds)
                 yield frame
         else:
-            raise TypeError(f"A model gets resolved requests; {type(part).__name__} is still a reference.")
+            raise TypeError(f"Models take resolved requests; {type(part).__name__} is still a reference.")
 
 
 def chat_messages(prompt: Prompt, codec: ImageCodec) -> list[dict[str, Any]]:

@@ -230,11 +230,11 @@ def _unreachable(where: str, error: Exception, key: str) -> ModelError:
     while cause is not None:
         if isinstance(cause, ssl.SSLError):  # no waiting repairs it
             return ModelError(
-                f"{where} cannot be reached ({reason}). Is it https there, and its certificate known here?"
+                f"{where} cannot be reached ({reason}). Does it use https, and is its certificate trusted here?"
             )
         cause = cause.__cause__ or cause.__context__
     return UnavailableError(
-        f"{where} cannot be reached ({reason}). Is the server running, and -M base-url right?"
+        f"{where} cannot be reached ({reason}). Check that the server is running and that -M base-url is right."
     )
 
 

@@ -120,7 +120,7 @@ class OpenAIModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not 0 <= self.top_logprobs <= MAX_TOP_LOGPROBS:
-            raise OptionError(f"top_logprobs is {self.top_logprobs}; it must be in 0..{MAX_TOP_LOGPROBS}.")
+            raise OptionError(f"top_logprobs must be from 0 to {MAX_TOP_LOGPROBS}, got {self.top_logprobs}.")
         if self.limit_field not in ("max_tokens", "max_completion_tokens"):
             raise OptionError(
                 f"limit_field must be max_tokens or max_completion_tokens, got {self.limit_field!r}."

@@ -330,7 +330,7 @@ class DomainCheck:
             features = self._encode(list(new.values()))
             if features.shape[1] != self._gate.n_features:
                 raise ModelError(
-                    f"{shown(self._folder / GATE_FILE)} is the gate of another network: it takes "
+                    f"{shown(self._folder / GATE_FILE)} belongs to another network: it takes "
                     f"{self._gate.n_features} features of an image, and this one has {features.shape[1]}."
                 )
             fits = self._gate.fits(features)

@@ -143,7 +143,7 @@ class HfEngine:
         """The model in memory, where it is one that chats and scores tokens."""
         if self.robometer is not None:
             raise CapabilityError(
-                f"{self.options.name} is a Robometer checkpoint, which is not used part by part: --judge robometer"
+                f"{self.options.name} is a Robometer checkpoint, not usable part by part. Use --judge robometer"
             )
         return cast("Loaded", self._in_memory())
 

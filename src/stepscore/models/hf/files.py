@@ -55,7 +55,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
         )
         raise ModelError(
             f"hf/{shown(checkpoint)}: {shown(folder)} has no {WEIGHTS_FILE} and no {INDEX_FILE}.{has} "
-            "Convert it: load it where you trust it and call model.save_pretrained(FOLDER)."
+            "Convert it: if you trust it, load it and call model.save_pretrained(FOLDER)."
         )
     return folder
 

@@ -106,7 +106,7 @@ def load_molmo2_inputs(
     patch = {"patch_size": vision.get("patch_size") or vision.get("image_patch_size")}
     pool = video.get("pooling_size") or plain.pool
     if not isinstance(pool, list | tuple) or len(pool) != 2:
-        raise ModelError(f"{in_video}pooling_size must be two whole numbers, got {brief(pool)}.")
+        raise ModelError(f"{in_video}pooling_size must be two integers, got {brief(pool)}.")
     rows, columns = (
         whole_number({"pooling_size": size}, "pooling_size", in_video, 1, MAX_PATCH) or 1 for size in pool
     )

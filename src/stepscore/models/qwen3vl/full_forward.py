@@ -62,6 +62,6 @@ def known_logprobs(values: Tensor) -> FloatArray:
     found: FloatArray = values.cpu().double().numpy()
     if np.isnan(found).any():
         raise ModelError(
-            "The network's probabilities are not numbers (NaN): its values overflow. With dtype=float32 they may not."
+            "The network's probabilities are not numbers (NaN): its values overflow. Try dtype=float32."
         )
     return found

@@ -162,7 +162,7 @@ def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> 
     """
     if max(height, width) > 200 * min(height, width):
         raise EpisodeError(
-            f"An image of {width}x{height} is too narrow: one side may be 200 times the other."
+            f"An image of {width}x{height} is too narrow: one side may be at most 200 times the other."
         )
     least, most = pixels
     rows, columns = (max(1, round(side / unit)) for side in (height, width))

@@ -232,5 +232,5 @@ def _object(content: Mapping[str, Any], name: str, where: str) -> dict[str, Any]
 
 def _wrong(where: str, name: str, value: object, expected: str) -> ModelError:
     return ModelError(
-        f"{where}: {shown(name)} is {brief(value)}; it is {expected}. Train it again, or copy it again."
+        f"{where}: {shown(name)} must be {expected}, got {brief(value)}. Train it again, or copy it again."
     )

@@ -39,10 +39,10 @@ class Window:
     def __post_init__(self) -> None:
         if self.frames < 1 or self.rewind < 0:
             raise OptionError(
-                f"A window has {self.frames} frames and {self.rewind} rewind slots; allowed are at least 1 and 0."
+                f"A window needs at least 1 frame and 0 rewind slots, got {self.frames} and {self.rewind}."
             )
         if not 0 < self.gap_s < np.inf:
-            raise OptionError(f"The gap of a window is {self.gap_s} s; it must be above 0 and finite.")
+            raise OptionError(f"The gap of a window must be above 0 s and finite, got {self.gap_s} s.")
 
     @property
     def slots(self) -> int:

@@ -135,7 +135,7 @@ class Number(_Part):
     def __post_init__(self) -> None:
         if not self.low <= self.high < self.low + MAX_NUMBERS:
             raise OptionError(
-                f"A schema's range must hold 1 to {MAX_NUMBERS:,} whole numbers, got {self.low} to {self.high}."
+                f"A schema's range must hold 1 to {MAX_NUMBERS:,} integers, got {self.low} to {self.high}."
             )
         if self.decimals and self.low < 0:
             raise OptionError(f"A schema's range with decimals must begin at 0 or above, got {self.low}.")

@@ -136,7 +136,7 @@ def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
         if found != wanted:
             raise ModelError(
                 f"{shown(path)}: {field} is {brief(found)}; {name} computes {brief(wanted)} alone. "
-                f"Run this checkpoint by torch: --model hf/{shown(path.parent)}"
+                f"Run this checkpoint with torch: --model hf/{shown(path.parent)}"
             )
     layers, deepstack = (
         config["text_config"].get("num_hidden_layers"),
@@ -161,7 +161,7 @@ def _read_weights(folder: Path) -> dict[str, Array]:
             raise ModelError(f"{shown(header.path)} cannot be read ({shown(str(error))}).") from error
     for name, values in weights.items():
         if not np.isfinite(values).all():
-            raise ModelError(f"{shown(folder)}: the tensor {shown(name)} holds what is not a finite number.")
+            raise ModelError(f"{shown(folder)}: the tensor {shown(name)} has values that are not finite.")
     return weights
 
 
