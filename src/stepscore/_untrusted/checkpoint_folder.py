@@ -25,7 +25,7 @@ TEMPLATES = "additional_chat_templates"
 
 
 def named_folder(checkpoint: str) -> Path:
-    """Return the path of a checkpoint, ``~`` expanded; ModelError if No path can be made of it."""
+    """Return the path of a checkpoint, ``~`` expanded; ModelError if it is not a valid path."""
     try:
         folder = Path(checkpoint).expanduser()
         os.lstat(folder)
@@ -57,11 +57,7 @@ def checked_file(folder: Path, name: str) -> Path:
 
 
 def check_inside(folder: Path, path: Path) -> None:
-    """Check a path below a checkpoint's folder: a regular file, which links to none outside.
-
-    Raises:
-        ModelError: It is not.
-    """
+    """Check that a path is a regular file and links to none outside the checkpoint; ModelError if not."""
     target = Path(os.path.realpath(path))
     home = Path(os.path.realpath(folder))
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else None

@@ -52,8 +52,8 @@ def check_hashable(path: Path, error: Error) -> os.stat_result:
     status = check_regular(path, error)
     if status.st_size > MAX_HASHED_BYTES:
         raise error(
-            f"{shown(path)} has {status.st_size / 1e9:.1f} GB; at most {MAX_HASHED_BYTES / 1e9:.1f} GB are read of "
-            "it. Split it."
+            f"{shown(path)} has {status.st_size / 1e9:.1f} GB; at most {MAX_HASHED_BYTES / 1e9:.1f} GB can be read. "
+            "Split it."
         )
     return status
 

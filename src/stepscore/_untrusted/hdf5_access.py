@@ -90,8 +90,8 @@ def _follow(group: Any, name: str, links: int) -> Any:
             group = group[part]
         else:
             raise VideoError(
-                f"{where} is a link to another file ({getattr(link, 'filename', 'of an unknown kind')}); only what "
-                "lies in the file itself is read. Copy it into one file: h5repack --merge IN OUT"
+                f"{where} is a link to another file ({getattr(link, 'filename', 'of an unknown kind')}); only data "
+                "in the file itself is read. Copy it into one file: h5repack --merge IN OUT"
             )
     return group
 

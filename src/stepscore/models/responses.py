@@ -102,11 +102,7 @@ class Response(Tagged):
 
     @classmethod
     def unpack(cls, value: Mapping[str, Any]) -> Self:
-        """Return the response from the values of :meth:`pack`.
-
-        Raises:
-            ModelError: The values are invalid; a cache may be damaged or untrusted.
-        """
+        """Return the response from the values of :meth:`pack`; ModelError for invalid ones: caches are untrusted."""
         try:
             if value["kind"] != cls.tag:
                 raise ModelError(

@@ -71,11 +71,7 @@ class _Rollout:
         return int(np.argmin(np.abs(self.times + self.frame_s - length_s)))
 
     def fails_at(self, lengths_s: FloatArray) -> BoolArray:
-        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there.
-
-        Args:
-            lengths_s: Any number of lengths.
-        """
+        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
         ends = self.times + self.frame_s
         after = np.minimum(np.searchsorted(ends, lengths_s), len(ends) - 1)
         before = np.maximum(after - 1, 0)

@@ -224,10 +224,6 @@ def opposite_instruction(episode: Episode, opposites: Mapping[str, str] = OPPOSI
 
     Where the task's success holds at the end, its opposite's does not. All else is unknown: a drawer that was
     never opened may have been closed throughout.
-
-    Args:
-        episode: The episode to perturb.
-        opposites: Verbs or whole instructions and their opposites.
     """
     holds = relabel.final_verdict(episode.labels)
     rows = (replace(holds, value=0.0),) if holds is not None and holds.value >= 0.5 else ()

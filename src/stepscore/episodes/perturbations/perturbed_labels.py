@@ -175,10 +175,6 @@ def twice_labels(labels: Labels, second_s: float) -> Labels:
 
     Where it is done at the end of the recording, half is done after the first time, and progress is half of each
     time's. Otherwise the effect of a second try, and so progress, is unknown. Success is as recorded.
-
-    Args:
-        labels: The labels of the recording played twice.
-        second_s: When the second time begins.
     """
     verdict = final_verdict(labels)
     if verdict is None:

@@ -50,12 +50,7 @@ def negate(episode: Episode) -> Episode:
 
 @dataclass(frozen=True)
 class TaskInstructions:
-    """The instructions of many episodes, gathered once to draw from for many.
-
-    Attributes:
-        first: The first episode of every task and instruction.
-        episodes: How many episodes there are.
-    """
+    """The instructions of many episodes, gathered once to draw from for many."""
 
     first: tuple[Episode, ...]
     episodes: int

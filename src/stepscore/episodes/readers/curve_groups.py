@@ -215,15 +215,7 @@ def distinct_cells(cells: Cells) -> tuple[list[object], IntArray]:
 def constant_cells(
     rows: PagedRows, codes: IntArray, episodes: int, columns: Sequence[str], text: Callable[[object], str]
 ) -> tuple[dict[str, list[str | None]], set[int]]:
-    """Return what each column states of each episode, and the episodes whose rows contradict each other.
-
-    Args:
-        rows: The rows.
-        codes: The episode of each row.
-        episodes: How many there are.
-        columns: Columns that describe an episode: the same in all its rows, or empty.
-        text: A function that returns a cell as text.
-    """
+    """Return what each column states of each episode, and the episodes whose rows contradict each other."""
     numbers: dict[str, dict[str, int]] = {name: {} for name in columns}
     least = {name: np.full(episodes, np.iinfo(np.int64).max) for name in columns}
     most = {name: np.full(episodes, -1, dtype=np.int64) for name in columns}

@@ -88,11 +88,7 @@ class NpyFramesView:
 
 
 def read_npy_image(path: Path) -> Frames:
-    """Read an image (h, w, 3) of bytes from a ``.npy`` file; nothing in it is unpickled.
-
-    Raises:
-        VideoError: It is something else, or larger than its header or the limits allow.
-    """
+    """Read a uint8 image (h, w, 3) from a ``.npy`` file without unpickling; VideoError for other content."""
     content = read_bytes(path, VideoError, max_bytes=MAX_IMAGE_BYTES)
     file = io.BytesIO(content)
     try:

@@ -116,11 +116,7 @@ class CacheLimit:
 
 
 def cache_limit() -> CacheLimit:
-    """Return the limit of this user's cache folder.
-
-    Raises:
-        OptionError: ``STEPSCORE_REMOTE_CACHE_GB`` is not a number above 0.
-    """
+    """Return this user's cache limit; OptionError if ``STEPSCORE_REMOTE_CACHE_GB`` is not above 0."""
     text = os.environ.get("STEPSCORE_REMOTE_CACHE_GB", str(LIMIT_GB))
     try:
         gigabytes = float(text)

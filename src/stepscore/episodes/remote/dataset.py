@@ -184,11 +184,7 @@ Files = dict[str, tuple[int, str]]
 
 
 def list_files(url: str) -> Files:
-    """Return size and version of every file of a dataset, by POSIX path.
-
-    Raises:
-        SourceError: There is no LeRobot dataset, its store does not list it, or the list does not end.
-    """
+    """Return size and version of every file of a dataset, by POSIX path; SourceError if it cannot be listed."""
     files: Files = {}
     try:
         for name, entry in _entries(url):

@@ -65,12 +65,7 @@ def attempted(work: Callable[[], T], size: int) -> T:
 
 
 def read_body(response: Any, most: int) -> bytes:
-    """Return the body of an answer.
-
-    Raises:
-        HubAnswerError: It has more than ``most`` bytes.
-        SlowAnswerError: It takes too long.
-    """
+    """Return the body of an answer; HubAnswerError above ``most`` bytes, SlowAnswerError if it is too slow."""
     end = time.monotonic() + limits.time_for(most)
     content = bytearray()
     # Pieces of the buffer's size at most: a longer answer is noticed soon.
@@ -183,11 +178,7 @@ def pinned(folder: HubFolder) -> HubFolder:
 
 
 def list_repository(folder: HubFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield path and entry of every file in a folder of a repository.
-
-    Raises:
-        SourceError: The Hub does not give the list, or it does not end.
-    """
+    """Yield path and entry of every file in a pinned folder; SourceError if the list fails or does not end."""
     inside = f"{folder.folder}/" if folder.folder else ""
     path = f"/{quote(folder.folder)}" if folder.folder else ""
     address = first = f"{_address(folder)}/tree/{folder.revision}{path}?recursive=true&expand=false"

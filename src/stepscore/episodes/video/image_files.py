@@ -209,11 +209,7 @@ def _archive(path: Path, mtime_ns: int, size: int) -> zipfile.ZipFile:
 
 
 def image_view(root: Path, names: Sequence[str]) -> ImageSequenceView:
-    """Return images of a folder or a zip archive as a view of a frame a second; opens nothing.
-
-    Raises:
-        ManifestError: A name is absolute, or climbs out of the folder.
-    """
+    """Return images of a folder or zip archive as a view of 1 fps; ManifestError if a name leads out of it."""
     for name in names:
         path = PurePosixPath(name)
         if not name or "\0" in name or "\\" in name or path.is_absolute() or ".." in path.parts:

@@ -101,11 +101,7 @@ async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair]
 
 
 async def target_ids(tokenize: Tokenize, tail: str, candidates: Sequence[str], where: str) -> list[int]:
-    """Return the token id of each candidate after a text.
-
-    Raises:
-        ModelError: A candidate is not exactly one token there, so that its probability would be another event's.
-    """
+    """Return the token id of each candidate after a text; ModelError unless each is exactly one token there."""
     before, found = await tokenize(tail), []
     for candidate in candidates:
         after = await tokenize(tail + candidate)

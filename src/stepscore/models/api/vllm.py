@@ -206,7 +206,7 @@ class VllmModel(SelfHostedModel):
         if reply.get("prompt_token_ids") != expected:
             raise ModelError(
                 f"{self.name} read other tokens than the question has, so that its answer is not used. Was the "
-                f"server started otherwise than when the run began? {HOW_TO_SERVE}"
+                f"server restarted with other options during the run? {HOW_TO_SERVE}"
             )
         return self._read_scores(reply, targets)
 

@@ -37,11 +37,7 @@ _POSITIVE = re.compile(
 
 
 def check_config(config: Mapping[str, Any], path: Path, headers: Sequence[Header]) -> None:
-    """Check the numbers of a ``config.json`` that no network with these weights can have.
-
-    Raises:
-        ModelError: A field cannot be true; the message names file and field.
-    """
+    """Refuse numbers of a ``config.json`` that cannot fit these weights; ModelError names file and field."""
     tensors = sum(len(header.tensors) for header in headers)
     for field, value in _fields(config):
         where, name = f"{shown(path)}: {shown('.'.join(field))}", field[-1]
@@ -93,11 +89,7 @@ def weights_limit(headers: Sequence[Header], *, quantized: bool) -> int:
 
 @contextmanager
 def bounded_network(limit: int, where: str) -> Iterator[None]:
-    """Limit the weights of a network that this thread builds on the meta device inside.
-
-    Raises:
-        ModelError: It has more; the message begins with ``where``.
-    """
+    """Limit the weights of a network that this thread builds on the meta device; ModelError above ``limit``."""
     from torch.nn.modules import module as torch_module
 
     builder, built = threading.get_ident(), 0

@@ -102,11 +102,7 @@ class EmbeddedEngine:
         return self.run(lambda network: network.image_features(images))
 
     def token_texts(self, text: str) -> tuple[str, ...]:
-        """Return the text of each token of a text.
-
-        Raises:
-            ModelError: A character is several tokens, so some tokens have no text.
-        """
+        """Return the text of each token of a text; ModelError if a character is several tokens."""
         found = self.network.tokenizer.encode(text, add_special_tokens=False)
         cut = tuple(text[start:stop] for start, stop in found.offsets)
         if "".join(cut) != text:
@@ -146,11 +142,7 @@ class EmbeddedStream:
         self._engine.run(lambda _: self._stream.append(clip))
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
-        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
-
-        Raises:
-            OptionError: A prompt differs before the video from the one the stream was opened with.
-        """
+        """Return log-probabilities (S, C) for the video so far; OptionError if a prompt differs before the video."""
         tails = tails_after(self._head, prompts)
         return self._engine.run(lambda _: self._stream.score(tails, candidates))
 

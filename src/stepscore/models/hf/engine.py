@@ -113,11 +113,7 @@ class HfEngine:
         return tokenizer_folder(self.robometer.base_model)
 
     def token_texts(self, text: str) -> tuple[str, ...]:
-        """Return the text of each token of a text.
-
-        Raises:
-            ModelError: A character is several tokens, so some tokens have no text.
-        """
+        """Return the text of each token of a text; ModelError if a character is several tokens."""
         try:
             found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             cut = tuple(text[start:stop] for start, stop in found["offset_mapping"])
@@ -349,10 +345,6 @@ class HfStream:
         self._engine.thread.run(lambda: self._stream.append(clip))
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
-        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
-
-        Raises:
-            OptionError: A prompt differs before the video from the one the stream was opened with.
-        """
+        """Return log-probabilities (S, C) for the video so far; OptionError if a prompt differs before the video."""
         tails = tails_after(self._head, prompts)
         return self._engine.thread.run(lambda: self._stream.score(tails, candidates))

@@ -61,11 +61,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
 
 
 def tokenizer_folder(checkpoint: str) -> Path:
-    """Return the folder of a tokenizer: a local one, or a hub id's, of which only its files are downloaded.
-
-    Raises:
-        ModelError: There is no such folder or model.
-    """
+    """Return the folder of a tokenizer, of a hub id only its files; ModelError if there is none."""
     folder = named_folder(checkpoint)
     return folder if folder.is_dir() else _downloaded(checkpoint, (*TOKENIZER_FILES, "*.jinja"))
 
@@ -92,11 +88,7 @@ def _downloaded(checkpoint: str, patterns: Sequence[str]) -> Path:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that transformers would load, sorted by name; empty if there are none.
-
-    Raises:
-        ModelError: The index names something else than safetensors files of the folder.
-    """
+    """Return the safetensors files that transformers loads, sorted; ModelError if the index names other files."""
     if has_file(folder, WEIGHTS_FILE):
         return [checked_file(folder, WEIGHTS_FILE)]
     if not has_file(folder, INDEX_FILE):
@@ -119,11 +111,7 @@ def weight_headers(folder: Path) -> list[Header]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of a checkpoint; empty where there is no such file.
-
-    Raises:
-        ModelError: It is damaged, or not a file of the checkpoint.
-    """
+    """Return the object in a checkpoint's JSON file, empty if the file is missing; ModelError if it is damaged."""
     return read_object(path.parent, path.name) if has_file(path.parent, path.name) else {}
 
 
@@ -145,11 +133,7 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
 
 
 def load_tokenizer(folder: Path, *, remote_code: bool) -> Any:
-    """Load the checkpoint's tokenizer, from its ``tokenizer.json`` where there is one.
-
-    Raises:
-        ModelError: Its files are damaged.
-    """
+    """Load the tokenizer, from ``tokenizer.json`` if there is one; ModelError if its files are damaged."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     check_files(folder, code=remote_code)

@@ -57,11 +57,7 @@ class Loader:
     folder: Path
 
     def load(self, tokenizer: Any) -> Loaded:
-        """Load the model, and put it together with its tokenizer.
-
-        Raises:
-            ModelError: It cannot be loaded; the message says why.
-        """
+        """Load the model and combine it with its tokenizer; ModelError says why it cannot be loaded."""
         config = read_json(self.folder / "config.json")
         family = str(config.get("model_type"))
         import transformers
@@ -80,11 +76,7 @@ class Loader:
             return self._put_together(config, family, geometry, model, tokenizer)
 
     def load_robometer(self, config: RobometerConfig, tokenizer: Any) -> RobometerEngine:
-        """Load a Robometer checkpoint, heads and backbone, and put it together with its tokenizer.
-
-        Raises:
-            ModelError: It cannot be loaded, or its tokenizer is another model's; the message says why.
-        """
+        """Load a Robometer's heads and backbone; ModelError if that fails or the tokenizer does not fit."""
         options = self.options
         geometry = self._geometry(config.backbone)
         network = load_robometer_network(

@@ -94,11 +94,7 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
 def load_molmo2_inputs(
     encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any], folder: str = ""
 ) -> Molmo2Inputs:
-    """Make them by a checkpoint's vision configuration and its ``video_preprocessor_config.json``.
-
-    Raises:
-        ModelError: A field is no size; the message names file and field.
-    """
+    """Build the inputs from a checkpoint's vision and video configs; ModelError names file and field."""
     plain = Molmo2Inputs(encode, "")
     in_config, in_video = f"{folder}/config.json: ", f"{folder}/video_preprocessor_config.json: "
     sides = vision.get("image_size") or vision.get("image_default_input_size") or plain.side

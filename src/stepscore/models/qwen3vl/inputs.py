@@ -132,11 +132,7 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder:
 def colour_values(
     content: Mapping[str, Any], field: str, where: str, above: float = -math.inf
 ) -> tuple[float, ...] | None:
-    """Return a field of three numbers, one a colour channel; ``None`` if it is missing or empty.
-
-    Raises:
-        ModelError: It is something else.
-    """
+    """Return a field of three numbers, one a channel; ``None`` if missing or empty; ModelError if invalid."""
     values = content.get(field)
     if not values:
         return None
@@ -212,11 +208,6 @@ def block_time(times: FloatArray, frames: tuple[int, ...]) -> float:
 
 def appended_times(times: FloatArray, clip: Clip, size: tuple[int, ...]) -> FloatArray:
     """Return the timestamps of a growing video after frames are appended.
-
-    Args:
-        times: Its timestamps so far.
-        clip: The new frames.
-        size: Height, width and colours of the frames so far; empty if there are none.
 
     Raises:
         EpisodeError: They have another size, or are not later than the last frame.

@@ -88,13 +88,7 @@ class Qwen3VLNetwork:
         )
 
     def encode_images(self, frames: Frames, blocks: Sequence[Block], limit: int) -> BlockFeatures:
-        """Encode blocks of a video, each by itself, in calls of the vision encoder that keep within a memory limit.
-
-        Args:
-            frames: All frames, at a size from ``fitted_size``.
-            blocks: Frames of each block, by their numbers.
-            limit: Bytes for the temporary values of one call; a call encodes at least one block.
-        """
+        """Encode blocks of a video separately, in calls of the vision encoder within a memory limit in bytes."""
         rows, columns = (side // self.geometry.patch for side in frames.shape[1:3])
         vision = self.model.config.vision_config
         width = 8 * vision.hidden_size + 2 * vision.intermediate_size + 6 * self.geometry.patch**2

@@ -80,13 +80,7 @@ def fit_frames(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, 
 def score_shared(
     network: Qwen3VLNetwork, videos: Sequence[PreparedVideo], limit: int = MEMORY_LIMIT_BYTES
 ) -> list[FloatArray]:
-    """Return log-probabilities (S, K, C) of each video: every block is encoded once, one prefill, then all suffixes.
-
-    Args:
-        network: The model.
-        videos: Read as a batch; shorter ones are padded, which changes no number.
-        limit: Bytes for the temporary values of one pass over suffixes, and of one call of the vision encoder.
-    """
+    """Return log-probabilities (S, K, C) of each video: encode each block once, prefill once, score all suffixes."""
     features = [network.encode_images(video.frames, video.plan.encoded_blocks, limit) for video in videos]
     cache = network.kv_cache()
     bases = [video.plan.base for video in videos]

@@ -46,14 +46,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class RobometerInputs:
-    """Makes the inputs of requests.
-
-    Args:
-        tokenizer: With the five special tokens.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches, and the scaling of pixels.
-        max_pixels: Most pixels of an image; ``None`` for the published limit.
-    """
+    """Makes the inputs of requests."""
 
     tokenizer: Any
     tokens: VisionTokens

@@ -99,11 +99,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def parse_config(content: Mapping[str, Any], where: str) -> SarmConfig:
-    """Return the config of a JSON object.
-
-    Raises:
-        ModelError: A field is missing or has no meaning; the message names it.
-    """
+    """Return the config of a JSON object; ModelError names a field that is missing or invalid."""
     known = {part.name for part in dataclasses.fields(SarmConfig)}
     for name in sorted({*content} ^ known):
         if name != "facts" or name in content:

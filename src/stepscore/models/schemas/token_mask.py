@@ -85,11 +85,7 @@ class TokenMask:
         self._alike: dict[bytes, IntArray] = {}
 
     def tokens(self, state: int, left: int) -> IntArray:
-        """Return the tokens allowed in a state, stops included, where so many tokens are left.
-
-        Raises:
-            ModelError: None is: the tokenizer cannot write the rest.
-        """
+        """Return the tokens allowed in a state with ``left`` to go, stops included; ModelError if there are none."""
         stops = self.vocabulary.stops if self.automaton.is_end(state) else self.vocabulary.stops[:0]
         found = self._fitting(state, left)
         if not len(found) and not len(stops):

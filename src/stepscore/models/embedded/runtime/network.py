@@ -88,11 +88,7 @@ class NumpyNetwork:
 
 
 def load_network(folder: Path, name: str, max_pixels: int) -> NumpyNetwork:
-    """Load a checkpoint.
-
-    Raises:
-        ModelError: A file is damaged, the files do not belong together, or this runtime does not compute its network.
-    """
+    """Load a checkpoint; ModelError if files are damaged, do not belong together or are unsupported."""
     check_files(folder)
     path = folder / "config.json"
     config = read_json(path)
@@ -144,8 +140,8 @@ def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
     )
     if not isinstance(layers, int) or not isinstance(deepstack, list) or len(deepstack) >= layers:
         raise ModelError(
-            f"{shown(path)}: vision_config.deepstack_visual_indexes is {brief(deepstack)}; it is a list of fewer "
-            f"items than text_config.num_hidden_layers, {brief(layers)}."
+            f"{shown(path)}: vision_config.deepstack_visual_indexes is {brief(deepstack)}; it must be a "
+            f"list of fewer items than text_config.num_hidden_layers, {brief(layers)}."
         )
 
 

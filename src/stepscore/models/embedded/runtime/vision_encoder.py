@@ -67,12 +67,7 @@ class VisionEncoder:
         return qkv, Linear(w, f"{at}attn.proj"), up, Linear(w, f"{at}mlp.linear_fc2")
 
     def encode(self, frames: Frames, blocks: Sequence[tuple[int, ...]]) -> list[Array]:
-        """Return the tokens of each block, then their deepstack features, each of shape (blocks, tokens, hidden).
-
-        Args:
-            frames: All frames, at a size from ``fitted_size``.
-            blocks: Frames of each block, by their numbers; blocks are encoded separately.
-        """
+        """Return the tokens of each block, then their deepstack features, each of shape (blocks, tokens, hidden)."""
         starts = range(0, len(blocks), BLOCKS_PER_PASS)
         parts = [self._encode(frames, blocks[start : start + BLOCKS_PER_PASS]) for start in starts]
         return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
