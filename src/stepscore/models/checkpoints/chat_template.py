@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepscore._reading import read_text, shown
-from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import (
+from stepscore._untrusted import read_text, shown
+from stepscore._untrusted.checkpoint_folder import (
     MAX_CONFIG_BYTES,
     brief,
     checked_file,
@@ -14,6 +13,7 @@ from stepscore.models.checkpoints.folder import (
     named_folder,
     read_object,
 )
+from stepscore.errors import ModelError
 
 TEMPLATE_FILE = "chat_template.jinja"
 FILES = (TEMPLATE_FILE, "chat_template.json", "tokenizer_config.json", "config.json")
@@ -64,7 +64,7 @@ def _text(found: object, where: str) -> str:
         named = [item for item in found if isinstance(item, dict) and item.get("name") == "default"]
         found = named[0].get("template") if named else found
     if not isinstance(found, str):
-        raise ModelError(f"{where} is {brief(found)}; it is a text, or a list with one called default.")
+        raise ModelError(f"{where} must be a text, or a list with one called default, got {brief(found)}.")
     return found
 
 

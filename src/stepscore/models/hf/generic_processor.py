@@ -13,21 +13,17 @@ from typing import Any
 
 from torch import Tensor
 
+from stepscore._untrusted.chat_templates import render_chat
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import chat_text, media_in
-from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt, Turn
 from stepscore.models.qwen3vl.inputs import Encode, time_text
 
 
 def load_processor(folder: Path, name: str, family: str, *, remote_code: bool) -> Any:
-    """Load the checkpoint's own processor.
-
-    Raises:
-        ModelError: It cannot be loaded here; the message says why and what to do.
-    """
+    """Load the checkpoint's own processor; ModelError says why it cannot be loaded and what to do."""
     import transformers
 
     loader: Any = transformers.AutoProcessor

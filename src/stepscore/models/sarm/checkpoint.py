@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscore._files import atomic_path, write_json
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import checked_file, has_file, read_object
+from stepscore._untrusted.safetensors_header import read_header
 from stepscore.errors import ModelError, RunError
 from stepscore.models.checkpoints.digests import digest_of
-from stepscore.models.checkpoints.folder import checked_file, has_file, read_object
 from stepscore.models.checkpoints.network_size import bounded_network, weights_limit
-from stepscore.models.checkpoints.safetensors_header import read_header
 from stepscore.models.sarm.config import SarmConfig, parse_config
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ FORMAT = 1
 
 
 def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> None:
-    """Write a checkpoint; each file appears under its name only when it is complete.
-
-    Raises:
-        RunError: It cannot be written; what was there before stays.
-    """
+    """Write a checkpoint atomically; RunError if it cannot be written, and then the old one stays."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -47,11 +43,7 @@ def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> N
 
 
 def read_config(folder: Path) -> SarmConfig:
-    """Read the config of the checkpoint in a folder.
-
-    Raises:
-        ModelError: The folder has no checkpoint, a damaged one, or one of another format.
-    """
+    """Read the config of a checkpoint; ModelError if it is missing, damaged or of another format."""
     path = folder / CONFIG_FILE
     if not has_file(folder, CONFIG_FILE) or not has_file(folder, WEIGHTS_FILE):
         raise ModelError(
