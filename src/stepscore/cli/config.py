@@ -87,7 +87,7 @@ def _config_option() -> Any:
                 "--config",
                 metavar="FILE",
                 expose_value=False,
-                help="Read options from a YAML file or a run.json; flags override it.",
+                help="Read options from a YAML file or a run.json. Flags override it.",
             ),
         ] = None,
     ) -> None: ...

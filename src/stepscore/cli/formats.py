@@ -24,7 +24,7 @@ FormatName = Annotated[
     Format | None,
     typer.Option("--format", metavar="NAME", help=f"Form of the result: {', '.join(Format)}."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON; short for --format json.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON. Short for --format json.")]
 
 
 def chosen_format(given: Format | None, *, json: bool = False) -> Format:

@@ -29,12 +29,14 @@ def plan(
         str,
         typer.Argument(
             metavar="INSTRUCTION-OR-SOURCE",
-            help="The text the robot is given; or a file, folder or LeRobot repo id, all tasks of which are drafted.",
+            help="Instruction of a task, or a source whose tasks are all drafted.",
         ),
     ],
     model: Annotated[
         str,
-        typer.Option("--model", metavar="MODEL", help="Model that drafts them; see `stepscore ls models`."),
+        typer.Option(
+            "--model", metavar="MODEL", help="Model that drafts the stages (`stepscore ls models`)."
+        ),
     ],
     out: Annotated[
         Path,
@@ -47,7 +49,7 @@ def plan(
         typer.Option(
             "--video",
             metavar="SOURCE",
-            help="With an INSTRUCTION: a rollout of the task, whose frames are sent too.",
+            help="Rollout of the INSTRUCTION whose frames are sent too.",
         ),
     ] = None,
     structured: options.Structured = None,

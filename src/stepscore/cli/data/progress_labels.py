@@ -34,8 +34,7 @@ def progress_labels(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="procvlm or sarm, as published; robust: falls when a stage is undone, and is constant while the "
-            "image is; linear: proportional to time.",
+            help="procvlm or sarm as published, robust (falls if undone), or linear.",
         ),
     ],
     file: Annotated[
@@ -50,7 +49,7 @@ def progress_labels(
             "--fps",
             callback=between(0, MAX_FPS, above=True),
             metavar="FPS",
-            help="Labels per second; default: every frame.",
+            help="Labels per second. Default: every frame.",
         ),
     ] = None,
     stages: options.LabelsFile = None,
@@ -60,7 +59,7 @@ def progress_labels(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="Stages of each task, in order (YAML, as a subgoals file); default: the order in which they run.",
+            help="Subgoals file (YAML) with the stages. Default: the order in which they run.",
         ),
     ] = None,
     prior: Annotated[
@@ -68,7 +67,7 @@ def progress_labels(
         typer.Option(
             "--prior",
             metavar="NAME",
-            help="Share of progress of each stage: equal, paper (SARM eq. 1) or lerobot.",
+            help="Shares of progress per stage: equal, paper (SARM eq. 1) or lerobot.",
         ),
     ] = None,
     scheme: Annotated[
@@ -78,7 +77,7 @@ def progress_labels(
     view: Annotated[
         str | None,
         typer.Option(
-            "--view", metavar="NAME", help="Camera whose change is measured; default: the main view."
+            "--view", metavar="NAME", help="Camera whose change is measured. Default: the main view."
         ),
     ] = None,
     assume_success: Annotated[

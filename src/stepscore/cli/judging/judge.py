@@ -35,13 +35,13 @@ def judge(
         typer.Option(
             "--judge",
             metavar="JUDGE",
-            help="Judge, see `stepscore ls judges`; or your own class: FILE.py:CLASS.",
+            help="Judge (`stepscore ls judges`), or your own FILE.py:CLASS.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
+            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder. An existing one is resumed."
         ),
     ],
     *,

@@ -34,7 +34,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Print the calls, tokens and cost of the run; send nothing.",
+        help="Print calls, tokens and cost without sending anything.",
         rich_help_panel=COST,
     ),
 ]

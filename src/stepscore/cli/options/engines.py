@@ -23,7 +23,7 @@ LabelsShardName = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Label only part I of N, from 1, or slurm; then `stepscore merge`.",
+        help="Label only part I of N, or slurm. Join with `stepscore merge`.",
         rich_help_panel=SHARDS,
     ),
 ]
@@ -32,7 +32,7 @@ ShardName = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Judge only part I of N, from 1, or slurm; then `stepscore merge`.",
+        help="Judge only part I of N, or slurm. Join with `stepscore merge`.",
         rich_help_panel=SHARDS,
     ),
 ]

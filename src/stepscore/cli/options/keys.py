@@ -59,7 +59,7 @@ class KeyGroup:
         info = typer.Option(
             self.flag,
             metavar="KEY=VALUE",
-            help=f"Option of the {self.what}; `{self.flag} help` lists them.",
+            help=f"Option of the {self.what} (`{self.flag} help`).",
             callback=print_and_exit,
             is_eager=True,
         )

@@ -50,7 +50,7 @@ ReaderName = Annotated[
         "--reader",
         callback=reader_name,
         metavar="NAME",
-        help="Read the source as this format, see `stepscore ls readers`; or by a class of yours: FILE.py:CLASS.",
+        help="Format of the source (`stepscore ls readers`), or your own FILE.py:CLASS.",
     ),
 ]
 PolicyFrom = Annotated[
@@ -59,7 +59,7 @@ PolicyFrom = Annotated[
         "--policy-from",
         callback=between(1, 1000),
         metavar="DEPTH",
-        help="Take the policy from the folder at this depth below SOURCE (1 is the first).",
+        help="Take the policy from the folder at this depth below SOURCE.",
     ),
 ]
 Instruction = Annotated[
@@ -75,8 +75,7 @@ Goal = Annotated[
     typer.Option(
         "--goal",
         metavar="FILE|FOLDER|last-success",
-        help="Goal images instead of those in SOURCE: an image, a folder with one named by each task, or the last "
-        "frame of a labelled success of the same task in another scene.",
+        help="Goal images: an image, a folder with one per task, or last-success.",
     ),
 ]
 

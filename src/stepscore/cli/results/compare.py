@@ -24,7 +24,7 @@ def compare(
     ] = "policy",
     metric: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
+        typer.Option("--metrics", metavar="A,B", help="Only these metrics (`stepscore ls metrics`)."),
     ] = None,
     metric_files: options.MetricFiles = None,
     revision: options.Revision = DEFAULT_REVISION,

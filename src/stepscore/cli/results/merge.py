@@ -22,7 +22,7 @@ MAX_PRINTED = 20
 
 def merge(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="One or more run folders; or labels files.")
+        list[Path], typer.Argument(metavar="RUN", help="One or more run folders, or labels files.")
     ],
     out: Annotated[
         Path | None,
@@ -31,15 +31,14 @@ def merge(
             "-o",
             callback=new_folder,
             metavar="RUN",
-            help="The merged run: a new folder, or one of those given; default: the folder whose shards are merged. "
-            "Of labels files: the new file (Parquet).",
+            help="Merged run or labels file (Parquet). Default: the folder of the shards.",
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Merge what is there, though shards or episodes are missing or contradict each other.",
+            help="Merge even if shards or episodes are missing or contradict each other.",
         ),
     ] = False,
 ) -> None:

@@ -52,8 +52,7 @@ def metrics(
         typer.Option(
             "--by",
             metavar="A,B",
-            help="Group by any of dataset, robot, task, policy, judge, model, protocol. "
-            "Default: policy; with --show judge, all episodes together.",
+            help="Group by dataset, robot, task, policy, judge, model or protocol. Default: policy, with --show judge none.",
         ),
     ] = None,
     show: Annotated[
@@ -67,7 +66,7 @@ def metrics(
         typer.Option(
             "--channel",
             metavar="NAME",
-            help="Channel of the curve to measure; only progress is comparable across episodes.",
+            help="Channel of the curve. Only progress is comparable across episodes.",
         ),
     ] = "progress",
     labels: options.TruthFile = None,
@@ -80,7 +79,7 @@ def metrics(
             "--max-error",
             metavar="SHARE",
             callback=between(0, 0.499, above=True),
-            help="With --show abstention: the share of accepted verdicts on success that may be wrong.",
+            help="Share of accepted verdicts that may be wrong, with --show abstention.",
         ),
     ] = 0.05,
     validation: options.ValidationFile = None,

@@ -26,7 +26,7 @@ def plot(
         typer.Option(
             "--kind",
             metavar="A,B",
-            help="Any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay; or all.",
+            help="all, or any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay.",
         ),
     ] = "all",
     episode: Annotated[
@@ -40,7 +40,7 @@ def plot(
         typer.Option(
             "--metrics",
             metavar="A,B",
-            help="Metrics of leaderboard and differences; see `stepscore ls metrics`.",
+            help="Metrics of leaderboard and differences (`stepscore ls metrics`).",
         ),
     ] = None,
     revision: options.Revision = DEFAULT_REVISION,
@@ -49,7 +49,7 @@ def plot(
     view: Annotated[
         str | None,
         typer.Option(
-            "--view", metavar="NAME", help="Camera of trace, sheet and overlay; default: the main view."
+            "--view", metavar="NAME", help="Camera of trace, sheet and overlay. Default: the main view."
         ),
     ] = None,
     width: Annotated[
@@ -58,7 +58,7 @@ def plot(
             "--width",
             callback=between(0.5, 100),
             metavar="INCHES",
-            help="Width of the figures; 3.4 is a paper's column.",
+            help="Width of the figures. 3.4 is a paper's column.",
         ),
     ] = 3.4,
     source: options.RunSource = None,

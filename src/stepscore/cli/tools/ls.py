@@ -27,16 +27,14 @@ class Kind(StrEnum):
 def ls(
     kind: Annotated[
         Kind | None,
-        typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
+        typer.Argument(metavar="[KIND]", help="Kind to list. Default: the names of all."),
     ] = None,
     only: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one of them; default: all.")
+        str | None, typer.Argument(metavar="[NAME]", help="Only this name. Default: all.")
     ] = None,
     published: Annotated[
         bool,
-        typer.Option(
-            "--published", help="With models: the published reward models whose profile is known, one a row."
-        ),
+        typer.Option("--published", help="List published reward models with a known profile (with models)."),
     ] = False,
     output_format: FormatName = None,
     json: Json = False,

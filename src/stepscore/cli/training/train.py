@@ -36,13 +36,13 @@ Folder = Annotated[
 EvalDatasets = Annotated[
     list[Path],
     typer.Option(
-        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save; repeatable."
+        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save. Repeatable."
     ),
 ]
 MaxMinutes = Annotated[
     float | None,
     typer.Option(
-        "--max-minutes", callback=between(0, MANY), help="Stop after this long; the same command resumes."
+        "--max-minutes", callback=between(0, MANY), help="Stop after this time. Rerun the command to resume."
     ),
 ]
 GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "views", "eval_datasets")
@@ -115,11 +115,11 @@ def sarm(
     folder: Folder,
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labels; default: DATASET/labels.parquet."),
+        typer.Option("--labels", metavar="FILE", help="Labels. Default: DATASET/labels.parquet."),
     ] = None,
     views: Annotated[
         str | None,
-        typer.Option("--views", metavar="A,B", help="Cameras; default: those of the first episode."),
+        typer.Option("--views", metavar="A,B", help="Cameras. Default: those of the first episode."),
     ] = None,
     *,
     training: SarmTraining,

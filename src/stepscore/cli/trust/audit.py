@@ -33,7 +33,7 @@ AuditShard = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Judge only part I of N; finally, run without it to merge.",
+        help="Judge only part I of N. Run without it to merge.",
         rich_help_panel=options.SHARDS,
     ),
 ]
@@ -58,7 +58,9 @@ def audit(
     name: Annotated[
         str,
         typer.Option(
-            "--judge", metavar="JUDGE", help="Judge to audit, see `stepscore ls judges`; or FILE.py:CLASS."
+            "--judge",
+            metavar="JUDGE",
+            help="Judge to audit (`stepscore ls judges`), or your own FILE.py:CLASS.",
         ),
     ],
     out: Annotated[
@@ -68,7 +70,7 @@ def audit(
             "-o",
             callback=new_folder,
             metavar="AUDIT",
-            help="Folder of the audit; an existing one goes on.",
+            help="Folder of the audit. An existing one is resumed.",
         ),
     ],
     *,

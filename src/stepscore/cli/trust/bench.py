@@ -54,7 +54,7 @@ def bench(
             "-o",
             callback=new_folder,
             metavar="BOARD",
-            help="Folder of the board; rows are added to it.",
+            help="Folder of the board. Rows are added to it.",
         ),
     ] = None,
     judges: Annotated[
@@ -62,7 +62,7 @@ def bench(
         typer.Option(
             "--judges",
             metavar="A,B:KEY=VALUE",
-            help="Judges with their options, see `stepscore ls judges`; may be repeated.",
+            help="Judges with their options (`stepscore ls judges`). Repeatable.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     models: Annotated[
@@ -70,7 +70,7 @@ def bench(
         typer.Option(
             "--models",
             metavar="M,N:KEY=VALUE",
-            help="Models for the judges that ask one, with their options; may be repeated.",
+            help="Models for the judges, with their options. Repeatable.",
         ),
     ] = [],  # noqa: B006
     entries: Annotated[
@@ -78,18 +78,18 @@ def bench(
         typer.Option(
             "--entries",
             metavar="FILE",
-            help="Judges with model, options and label, as a list (YAML), instead of or beside --judges.",
+            help="YAML list of judges with model, options and label.",
         ),
     ] = None,
     rows: Annotated[
         list[Path],
-        typer.Option(
-            "--rows", metavar="FILE", help="A row that others measured on this data; may be repeated."
-        ),
+        typer.Option("--rows", metavar="FILE", help="Row that others measured on this data. Repeatable."),
     ] = [],  # noqa: B006
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Measure this row again and compare; adds nothing."),
+        typer.Option(
+            "--check", metavar="FILE", help="Measure this row again and compare, without adding anything."
+        ),
     ] = None,
     preset: Annotated[
         str | None,

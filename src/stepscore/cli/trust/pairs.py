@@ -74,7 +74,7 @@ def score_command(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
+            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder. An existing one is resumed."
         ),
     ],
     source: Annotated[
@@ -85,8 +85,7 @@ def score_command(
         typer.Option(
             "--columns",
             metavar="A=FIELD,...",
-            help="Read pairs of images from another tool's JSON file by its fields, for example "
-            "images=image,label=answer,span=bin; or a YAML file of them.",
+            help="Fields of another tool's pairs, for example images=image,label=answer, or a YAML file.",
         ),
     ] = None,
     images: Annotated[
@@ -94,7 +93,7 @@ def score_command(
         typer.Option(
             "--images",
             metavar="PATH",
-            help="Folder or zip archive of the images, with --columns; default: the file's folder.",
+            help="Folder or zip archive of the images, with --columns. Default: the file's folder.",
         ),
     ] = None,
     by: Annotated[
@@ -102,8 +101,7 @@ def score_command(
         typer.Option(
             "--by",
             metavar="compare|curve",
-            help="Ask about exactly the two frames of a pair, or score the curve over the whole video; default: "
-            "compare where the judge can.",
+            help="Ask about the two frames, or score the whole curve. Default: compare if possible.",
         ),
     ] = None,
     consistency: Annotated[

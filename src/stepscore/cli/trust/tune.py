@@ -32,7 +32,11 @@ def tune(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="TUNED", help="Its folder; an existing one goes on."
+            "--out",
+            "-o",
+            callback=new_folder,
+            metavar="TUNED",
+            help="Folder of the tuning. An existing one is resumed.",
         ),
     ],
     over: Annotated[
