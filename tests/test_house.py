@@ -48,7 +48,7 @@ COMMON = {
     "_tables",
     "_threads",
     "_tracebacks",
-    "_watching",
+    "_progress",
     "__init__",
 }
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]
