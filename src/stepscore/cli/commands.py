@@ -17,12 +17,7 @@ CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 class Listed(NamedTuple):
-    """A command as ``stepscore --help`` lists it.
-
-    Attributes:
-        target: Its function, or its group of commands, as ``package.module:attribute`` below ``stepscore.cli``.
-        summary: The first sentence of its help.
-    """
+    """A command as ``stepscore --help`` lists it; ``target`` is ``module:attribute`` below ``stepscore.cli``."""
 
     target: str
     summary: str

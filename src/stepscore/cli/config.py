@@ -1,7 +1,6 @@
 """``--config FILE``: a command's options from a YAML file, or from the ``run.json`` of a run.
 
-A file may be somebody else's. It cannot name where a key is sent, code that is run, or where the command writes: that
-counts only on the command line.
+The file is untrusted, so URLs that receive a key, code, and output paths count only on the command line.
 """
 
 from __future__ import annotations
@@ -98,13 +97,7 @@ def _config_option() -> Any:
 
 
 def _read(path: Path, context: Any, given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Return the ``-J KEY=VALUE`` pairs of a file, as words, and the values of its other options by parameter.
-
-    Args:
-        path: The file.
-        context: That of the command.
-        given: What the command line states, by parameter.
-    """
+    """Return a file's ``-J KEY=VALUE`` pairs as words, and its other options; ``given`` takes precedence."""
     params = {_key(param): param for param in context.command.params if param.name not in (CONFIG, "help")}
     words: list[str] = []
     values: dict[str, Any] = {}

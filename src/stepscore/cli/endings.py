@@ -1,13 +1,13 @@
-"""How a command ends: the exit code, and the one line on stderr that says why.
+"""Exit codes, and the one line on stderr that explains them.
 
 ====  ============================================================================================
 code  meaning
 ====  ============================================================================================
-0     All well. Also where the reader of stdout closed it early (``stepscore metrics RUN | head``).
-1     Finished, but not all of it: episodes failed or could not be read, or the budget stopped the run.
-2     Nothing was done, or not to the end: wrong usage, an input that cannot be used, a full disk, a
-      fault in a file of the user's own.
-3     An unexpected error, which is a bug of StepScore.
+0     Success, also if the reader of stdout closed it early (``stepscore metrics RUN | head``).
+1     Finished in part: episodes failed or could not be read, or the budget stopped the run.
+2     Nothing was done, or not to the end: wrong usage, unusable input, a full disk, an error in the
+      user's own code.
+3     An unexpected error, which is a bug in StepScore.
 130   Interrupted by Ctrl-C; 143 by SIGTERM. A run keeps its finished episodes and can be resumed.
 ====  ============================================================================================
 """
@@ -35,12 +35,7 @@ HELP = (
 
 
 def report(error: BaseException, *, traceback: bool = False) -> int:
-    """Print one line about what a command raised, where there is one to print; return the exit code.
-
-    Args:
-        error: What was raised; of a group, its first.
-        traceback: Print the traceback before it.
-    """
+    """Print one line about an exception, after its traceback if asked; return the exit code."""
     error = first_of_group(error)
     code, kind, message = describe(error)
     if code == INTERRUPTED:

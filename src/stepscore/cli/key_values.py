@@ -13,13 +13,9 @@ from stepscore.errors import OptionError
 
 
 def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
-    """Parse ``["points=16", "path=x.csv"]`` into a mapping; values are read as JSON where they are JSON.
+    """Parse ``["points=16", "path=x.csv"]`` into a mapping; JSON values are parsed.
 
-    Args:
-        pairs: The texts given, each ``key=value``.
-        flag: The flag they were given with, for messages.
-        make: The function whose options they are. A value stays text where it declares text (``str``, ``Path``),
-            so that a file may be called ``True``; ``None`` is read as such only where it is allowed.
+    A value is text if ``make`` declares text (``str``, ``Path``), so that a file may be called ``True``.
     """
     parameters = inspect.signature(make).parameters if make is not None else {}
     ours = make is None or make.__module__.startswith("stepscore.")
@@ -43,12 +39,7 @@ _PAIR = re.compile(r"\w[\w-]*=.*", re.DOTALL)
 
 
 def read_over(words: Sequence[str], make: Callable[..., object]) -> tuple[str, dict[str, list[object]]]:
-    """Return the source and the values to try of each option, of ``SOURCE frames=8,16 views=a,a+b``.
-
-    Args:
-        words: Arguments: one is the source, the others are options with their values.
-        make: The function whose options they are; ``views``, lists of cameras, are not among them.
-    """
+    """Return the source and the values to try of each option in ``SOURCE frames=8,16 views=a,a+b``."""
     # A path may hold "=": one that is there is the source.
     pairs = [word for word in words if _PAIR.fullmatch(word) and not _exists(word)]
     sources = [word for word in words if word not in pairs]

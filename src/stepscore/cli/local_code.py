@@ -1,8 +1,7 @@
-"""Judges, readers and metrics in the user's own files, as named on the command line: ``--judge mine.py:Brightness``.
+"""Judges, readers and metrics in the user's own files: ``--judge mine.py:Brightness``.
 
-The file is imported, so it runs as any script does. That happens because the command line names it and for no other
-reason: a run folder, a source or a name in a file never brings it about. The sha256 of a judge's or reader's file is
-part of the protocol, so that results of another version of it are never mixed with these.
+A file is imported, and so run, only because the command line names it: a run folder or a source never causes it.
+The sha256 of a judge's or reader's file is part of the protocol.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The entry point: every command ends here, in at most one line and a documented exit code.
+"""The entry point, which turns every outcome into at most one line and a documented exit code.
 
-It imports next to nothing itself, so that Ctrl-C while the rest is imported is caught like any other. The codes are
-those of :mod:`stepscore.cli.endings`.
+It imports next to nothing, so that Ctrl-C during the other imports is caught too.
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; return its exit code. Whatever is raised is printed to stderr as one line.
-
-    Args:
-        arguments: The words after ``stepscore``.
-    """
+    """Run a command; print any exception to stderr as one line, and return the exit code."""
     traceback = False
     try:
         from stepscore._tracebacks import wants_tracebacks

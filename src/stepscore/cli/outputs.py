@@ -1,10 +1,8 @@
-"""Where a command writes: a path that cannot or must not be written is refused before any work, and before any call.
+"""Output paths, checked before any work.
 
-The rule is the same for every command: it writes to a new or an empty place, or over what it wrote there before.
-Anything else is refused with exit code 2, and ``--force`` overwrites it. A command knows its own output by the
-content: see the constants below, and docs/reference/outputs.md for users. Labels, stages and subgoals are never
-overwritten without ``--force``, because a person may have corrected them. Runs, datasets and merged labels have no
-``--force``: commands refuse what they do not resume.
+A command writes to a new or empty place, or over its own earlier output, which it recognizes by the content.
+Anything else is refused with exit code 2 unless ``--force`` is given; see docs/reference/outputs.md. Labels, stages
+and subgoals always need ``--force``, because a person may have corrected them.
 """
 
 from __future__ import annotations
@@ -31,23 +29,14 @@ HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Output:
-    """What a command writes.
-
-    Attributes:
-        what: Its name in messages.
-        is_own: Returns whether a file, or a folder with files in it, is such an output.
-    """
+    """What a command writes; ``is_own`` returns whether an existing file or folder is such an output."""
 
     what: str
     is_own: Callable[[Path], bool]
 
 
 def check_output(path: Path, output: Output, *, force: bool) -> None:
-    """Refuse to write over what StepScore did not write as this output, unless it is forced.
-
-    Raises:
-        OptionError: Something else is there.
-    """
+    """Raise OptionError if ``path`` has something else than this output, unless forced."""
     try:
         if force or not os.path.lexists(path) or _is_empty(path) or output.is_own(path):
             return
@@ -165,22 +154,14 @@ CHECKPOINT = Output("a checkpoint", _has("training.jsonl", "training.pt"))
 
 
 def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
-    """Return the folder of ``-o``; a callback of the option.
-
-    Raises:
-        OptionError: It is a file, or would lie below one.
-    """
+    """Return the folder of ``-o`` (an option callback); raise OptionError if it cannot be a folder."""
     if folder is not None and not context.resilient_parsing:  # a shell that completes a word refuses nothing
         _refuse_below_a_file(folder, folder)
     return folder
 
 
 def new_file(context: typer.Context, file: Path | None) -> Path | None:
-    """Return the file of ``-o``; a callback of the option.
-
-    Raises:
-        OptionError: It is a folder, or would lie below a file.
-    """
+    """Return the file of ``-o`` (an option callback); raise OptionError if it cannot be a file."""
     if file is not None and not context.resilient_parsing:
         if _is_folder(file):
             raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
@@ -189,11 +170,7 @@ def new_file(context: typer.Context, file: Path | None) -> Path | None:
 
 
 def new_table(context: typer.Context, file: Path | None) -> Path | None:
-    """Return the file of ``-o``, which is a Parquet table; a callback of the option.
-
-    Raises:
-        OptionError: It is named otherwise, is a folder, or would lie below a file.
-    """
+    """Return the Parquet file of ``-o`` (an option callback); raise OptionError if it cannot be one."""
     file = new_file(context, file)
     if file is not None and file.suffix != ".parquet" and not context.resilient_parsing:
         raise OptionError(

@@ -39,13 +39,7 @@ class Phase:
 
 
 class PhasesBar:
-    """A bar of the phases that a command announces; from :func:`show_progress`.
-
-    A thread draws the phases, so that a single step of many seconds is seen too, and counting costs next to nothing.
-
-    Args:
-        title: What is shown while nothing has been announced.
-    """
+    """A bar of the phases that a command announces, drawn by a thread so that a single long step is visible too."""
 
     def __init__(self, title: str) -> None:
         self._phases = [Phase(title)]
@@ -111,13 +105,7 @@ def bar() -> Progress:
 
 
 def draw_phases(progress: Progress, phases: list[Phase], tasks: dict[Phase, TaskID]) -> None:
-    """Give every phase a row of the bar, with its count, the time it has taken and the time left.
-
-    Args:
-        progress: The bar.
-        phases: What is to be seen.
-        tasks: The rows that there are, which is updated.
-    """
+    """Give every phase a row of the bar, with its count, its time and the time left; update ``tasks``."""
     for phase in [phase for phase in tasks if phase not in phases]:
         progress.remove_task(tasks.pop(phase))
     for phase in phases:
@@ -149,11 +137,7 @@ def minutes(seconds: float) -> str:
 
 @contextmanager
 def show_progress(title: str = "Reading") -> Iterator[PhasesBar]:
-    """Show a bar on stderr if the work inside takes more than two seconds; remove it at the end.
-
-    Args:
-        title: What is shown while nothing has been announced.
-    """
+    """Show a bar on stderr if the work inside takes more than two seconds; remove it at the end."""
     shown = PhasesBar(title)
     shown.start()
     try:
@@ -164,12 +148,7 @@ def show_progress(title: str = "Reading") -> Iterator[PhasesBar]:
 
 
 def with_bar(call: Callable[P, T], title: str) -> Callable[P, T]:
-    """Return the function with a bar that is shown if a call takes more than two seconds.
-
-    Args:
-        call: The function.
-        title: What it does.
-    """
+    """Return the function with a bar that is shown if a call takes more than two seconds."""
 
     def waited(*args: P.args, **kwargs: P.kwargs) -> T:
         with show_progress(title):

@@ -1,7 +1,6 @@
-"""The terminal as it is: any encoding or none, closed, full, or absurdly wide; and text that is safe to print.
+"""The terminal: any encoding or none, closed, full, or absurdly wide; and text that is safe to print.
 
-File names, instructions, labels and servers' answers are other people's: whatever would move the cursor, colour
-the screen or write from right to left is shown as ``?``.
+Names, labels and servers' answers are untrusted: control characters and terminal escapes are printed as ``?``.
 """
 
 from __future__ import annotations

@@ -32,10 +32,9 @@ MAX_FIRST_COLUMN = 24
 
 
 class Terminal(Console):
-    """A console that prints text as it is: neither markup nor emoji codes nor control characters in it count.
+    """A console that prints text literally: no markup, emoji codes or control characters.
 
-    What is printed often comes from others: file names, instructions, errors of servers. Markup of our own is
-    printed with ``markup=True``, around parts that went through :func:`rich.markup.escape`.
+    Pass ``markup=True`` for markup of our own, with untrusted parts through :func:`rich.markup.escape`.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -94,10 +93,9 @@ def print_result(
 
     Args:
         form: The form.
-        tables: What a person reads: in the terminal, in Markdown, in LaTeX.
-        records: What ``--json`` prints.
-        csv_rows: What CSV has: a column for each key of a row's ``group``; default: the records, and where
-            they are not a list, a row for each cell.
+        tables: The tables for the terminal, Markdown and LaTeX.
+        records: The rows for ``--json``.
+        csv_rows: The rows for CSV, a column for each key of ``group``; default: the records, or the tables' cells.
         notes: Sentences below all tables.
     """
     from stepscore._tables import cell_records, latex_table, markdown_table
@@ -165,7 +163,7 @@ def table(
 ) -> Table:
     """Return a table whose first column is text and whose others are numbers, except ``text_columns``.
 
-    Title, caption and cells are markup: what comes from others goes through :func:`rich.markup.escape` first.
+    Title, caption and cells are markup: pass untrusted text through :func:`rich.markup.escape` first.
     """
     styled = Table(
         title=_text(title),
@@ -203,15 +201,7 @@ def tables(
     width: int,
     left: Collection[int] = (),
 ) -> list[Table]:
-    """Return a table, or as many as it takes to fit the width, each with the first column again.
-
-    Args:
-        title: Its title; as the cells, markup.
-        columns: The heads.
-        rows: The cells.
-        width: Columns of the terminal.
-        left: Further columns that hold texts.
-    """
+    """Return the table, split into several to fit ``width``, each with the first column again."""
     available = width - 4 - _first_width(columns, rows)
     parts: list[list[int]] = [[]]
     used = 0

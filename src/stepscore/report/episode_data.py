@@ -21,16 +21,7 @@ from stepscore.types import FloatArray, Verdict
 
 
 class EpisodeJudgement(NamedTuple):
-    """The judgement of the episode in one run.
-
-    Attributes:
-        judge: The judge's name, made unique among the runs; see :func:`run_names`.
-        times: Timestamps of its curve in seconds; empty if it has none.
-        progress: Progress at these times, 0..1; NaN where unknown.
-        verdicts: Subgoal name to verdict.
-        success: Success by judge: 1, 0 or NaN.
-        run: The run that holds it.
-    """
+    """The judgement of the episode in one run, under a judge's name that is unique among the runs."""
 
     judge: str
     times: FloatArray
@@ -42,14 +33,7 @@ class EpisodeJudgement(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeData:
-    """One episode as the runs describe and judge it.
-
-    Attributes:
-        row: Its row of the run's ``episodes`` table.
-        duration_s: Duration in seconds.
-        success: Success by label: 1, 0 or NaN.
-        judgements: One per run that holds the episode.
-    """
+    """One episode as the runs describe and judge it; ``success`` is by label: 1, 0 or NaN."""
 
     row: Mapping[str, Any]
     duration_s: float
@@ -84,13 +68,7 @@ class EpisodeData:
 
 
 def episode_data(runs: Sequence[Run], metrics: EpisodeMetrics, name: str) -> EpisodeData:
-    """Collect the judgements of the episode called ``name`` from every run that holds it.
-
-    Args:
-        runs: The runs that ``metrics`` was computed from.
-        metrics: Their episodes and curves, from :func:`stepscore.analysis.measure_episodes`.
-        name: The episode's id; an unknown one is an error that lists the closest ids.
-    """
+    """Collect the judgements of the episode called ``name`` from every run; an unknown name lists the closest ids."""
     places = [i for i, row in enumerate(metrics.episodes) if row["episode_id"] == name]
     if not places:
         ids = {row["episode_id"] for row in metrics.episodes}
@@ -137,12 +115,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
 
 
 def source_episode(episode: EpisodeData, source: str | None = None) -> Episode:
-    """Open the episode in its source to read its frames; an error if they are not those that were judged.
-
-    Args:
-        episode: The episode.
-        source: Where it is, instead of where the run says.
-    """
+    """Open the episode in ``source`` (default: the run's); an error if its frames are not those that were judged."""
     return RunSources([episode.judgements[0].run], source).episode(episode.row)
 
 

@@ -55,12 +55,7 @@ MIN_WIDTH_INCHES = 2.0
 
 @dataclass(frozen=True)
 class PlotResult:
-    """The files that :func:`plot` wrote.
-
-    Attributes:
-        paths: The files, in the order of the kinds.
-        left_out: Kinds that could not be drawn from these runs, with the reason.
-    """
+    """The files that :func:`plot` wrote, and the kinds that could not be drawn, with the reason."""
 
     paths: tuple[Path, ...]
     left_out: Mapping[str, str]

@@ -16,12 +16,9 @@ _STAGE_SAMPLES = 60
 
 
 def truth_curve(row: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
-    """Return times and values of an episode's true progress; ``None`` where nothing is known of it.
+    """Return times and values of an episode's true progress; ``None`` if nothing is known of it.
 
-    Unknown values are NaN; of several in a row only the first is kept, which breaks the line.
-
-    Args:
-        row: An episode of :func:`stepscore.analysis.measure_episodes`.
+    Of several unknown values (NaN) in a row only the first is kept, which breaks the line.
     """
     truth = row["truth"]
     if truth.source is None:

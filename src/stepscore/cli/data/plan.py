@@ -61,7 +61,7 @@ def plan(
 ) -> None:
     """Draft subgoals from an instruction or a source.
 
-    Of a SOURCE every task is drafted into one file, with frames of its first episode where the model accepts images.
+    For a SOURCE, every task is drafted into one file, with frames of its first episode if the model accepts images.
     """
     from stepscore.procedures import write_subgoals
 

@@ -93,7 +93,7 @@ def progress_labels(
 ) -> None:
     """Label progress from the stages of episodes.
 
-    An episode whose stages cannot be used is left out and listed; the others are labelled.
+    Episodes with unusable stages are listed and left out.
     """
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals

@@ -109,7 +109,7 @@ def sim(
 ) -> None:
     """Simulate labelled Meta-World rollouts as a LeRobot dataset.
 
-    Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
+    Labels come from the simulator's state. All policies run on the same scenes. Needs the `sim` extra.
     """
     from stepscore._extras import check_extra
     from stepscore.errors import OptionError

@@ -56,7 +56,7 @@ def judge(
 ) -> None:
     """Judge every episode of SOURCE and write a run folder.
 
-    The same command resumes a run: finished episodes are kept, failed ones are judged again.
+    Rerun the command to resume: finished episodes are kept, failed ones are judged again.
     """
     from stepscore.episodes import Episodes
     from stepscore.errors import BudgetError
@@ -191,15 +191,7 @@ def _print_removed(run: Run, listed: Collection[str]) -> None:
 
 
 def summarise(run: Run, *, selected: Collection[str] | None = None) -> int:
-    """Print a summary of a run.
-
-    Args:
-        run: The run.
-        selected: Ids of the episodes that this start was about; ``None`` for all of the run.
-
-    Returns:
-        How many of the selected episodes failed.
-    """
+    """Print a summary of a run; return how many of the ``selected`` episodes (default: all) failed."""
     console = err()
     rows = run.judgements().select(["episode_id", "error", "coverage"]).to_pylist()
     all_failures = {row["episode_id"]: row["error"] for row in rows if row["error"]}

@@ -18,13 +18,7 @@ T = TypeVar("T")
 
 
 class EpisodesBar:
-    """A progress bar on stderr, with the time left, the rate and the failures so far.
-
-    Args:
-        total: Number of episodes.
-        title: The text before the bar.
-        tokens: Whether to show the tokens that a model read so far, and about how many it will have read in all.
-    """
+    """A progress bar on stderr with the time left, the rate, the failures and, with ``tokens``, the tokens read."""
 
     def __init__(self, total: int, title: str, *, tokens: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

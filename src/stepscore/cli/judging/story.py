@@ -44,16 +44,7 @@ def print_story(
     page: Path,
     limits: str,
 ) -> None:
-    """Print what the rollouts show.
-
-    Args:
-        metrics: Of the run with progress curves.
-        findings: Of the same run.
-        subgoal_trust: How far the judge of subgoals may be trusted.
-        policies: Each policy and what it does, in the order of the table.
-        page: The report.
-        limits: A sentence on where else the judge may be trusted.
-    """
+    """Print what the rollouts show; ``policies`` describes each policy, ``limits`` where the judge can be trusted."""
     _heading(1, "Who is best?")
     _sentences(findings.opening.sentences)
     out().print(Padding(_table(metrics, list(policies)), (0, 0, 0, 2)))
@@ -82,13 +73,7 @@ def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
 
 
 def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDTH) -> str:
-    """Return a curve as a line of bars, each the value at its time; a blank where that is unknown.
-
-    Args:
-        times: Seconds, ascending.
-        values: 0..1; NaN where unknown.
-        width: Characters.
-    """
+    """Return a curve as a line of ``width`` bars, blank where it is unknown."""
     span = times[-1] - times[0] or 1.0
     bars = []
     for column in range(width):
@@ -99,14 +84,7 @@ def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDT
 
 
 def time_axis(first: float, last: float, mark: float | None, width: int = WIDTH) -> str:
-    """Return the line below a sparkline: its first and last time, and an arrow at the time to look at.
-
-    Args:
-        first: Seconds.
-        last: Seconds.
-        mark: Seconds; ``None`` for no arrow.
-        width: Characters.
-    """
+    """Return the line below a sparkline: first and last time, and an arrow at ``mark``, if given."""
     end = f"{last:.1f} s"
     labels = [(0, f"{first:.1f} s"), (width - len(end), end)]
     if mark is not None:

@@ -12,24 +12,16 @@ from stepscore.cli.options.keys import KeyGroup
 
 
 class After(NamedTuple):
-    """Where an option of a command's own stands in the help: ``Annotated[str, typer.Option(...), After("limit")]``.
-
-    Attributes:
-        field: The field of a group that it stands below.
-    """
+    """Position of a command's own option in its help, below a group's field: ``After("limit")``."""
 
     field: str
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command in whose signature, which typer reads, the fields of groups stand instead of the groups.
+    """Return a command whose signature, which typer reads, has the fields of groups instead of the groups.
 
-    The function itself is called with the groups, each made of its fields.
-
-    Args:
-        command: A function, some keyword-only parameters of which are dataclasses, their fields annotated as options
-            are. No two have a field of the same name. A parameter that is annotated as a :class:`KeyGroup` is one
-            option, ``-E KEY=VALUE``.
+    The function is called with the groups. Groups are keyword-only parameters whose types are dataclasses with
+    annotated fields; field names are unique. A :class:`KeyGroup` parameter is one option, ``-E KEY=VALUE``.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}

@@ -98,17 +98,7 @@ class KeyGroup:
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a group, read from a field of a dataclass.
-
-    Attributes:
-        name: Its name in Python.
-        kind: The type of its value; ``tuple`` for names separated by commas, ``Path`` also for a mapping in a file.
-        default: Its default.
-        help: What it means.
-        optional: Whether ``none`` is a value.
-        range: The numbers it allows.
-        choices: The words it allows.
-    """
+    """One key of a group, read from a field of a dataclass; ``kind`` is ``tuple`` for comma-separated names."""
 
     name: str
     kind: type

@@ -146,12 +146,8 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
 def chosen_ids(listed: Sequence[tuple[str, int | None]], text: str) -> list[str]:
     """Return the ids that ``--episodes`` names: ids, numbers and ranges of numbers (``0,3,7-9``).
 
-    A number is the source's own where it numbers its episodes (LeRobot), else the index in the listing. A name that
-    is not there is returned as it is, for the error that lists those that are.
-
-    Args:
-        listed: Id and the source's own number of every episode.
-        text: The value of the option.
+    A number is the source's own if it numbers its episodes (LeRobot), else the index in the listing. An unknown name
+    is returned unchanged, for the error that lists the known ones.
     """
     ids = {name for name, _ in listed}
     if text in ids:

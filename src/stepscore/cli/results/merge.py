@@ -44,9 +44,8 @@ def merge(
 ) -> None:
     """Merge shards, runs of one protocol, or labels files.
 
-    The tables are byte for byte those of one undivided run, usage apart. Of an episode that is there more than once,
-    the latest successful judgement is taken. Where something is missing it is listed, and the exit code is 1.
-    Labels files (of `annotate --shard`) are merged to one file.
+    The tables equal those of one undivided run, except for usage. Of an episode judged more than once, the latest
+    successful judgement is taken. Missing parts are listed, with exit code 1.
     """
     from stepscore.runs import merge as merge_runs
 

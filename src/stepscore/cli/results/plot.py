@@ -66,7 +66,7 @@ def plot(
 ) -> None:
     """Draw figures for a paper, or an episode's video.
 
-    Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
+    Prints the files written. With --kind all, kinds that cannot be drawn from these runs are listed and left out.
     """
     from stepscore._extras import check_extra
     from stepscore.report import KINDS

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def doctor(output_format: FormatName = None, json: Json = False) -> None:
     """Show what is installed and which judges and models run here.
 
-    Nothing is loaded, downloaded or asked: a model that can run may still lack its weights or its server.
+    Nothing is loaded or downloaded: a model that can run may still lack its weights or its server.
     """
     chosen = chosen_format(output_format, json=json)
     found = examine()

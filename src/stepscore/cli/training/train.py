@@ -92,9 +92,9 @@ def vlm(
 ) -> None:
     """Train a vision-language model to judge from video how far a task is done.
 
-    It is trained on statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed
-    videos) and on the questions of stepeval, procvlm and hop, with their right answers from the labels. Stop it at
-    any time: the same command resumes. `--model hf/CHECKPOINT` judges with the result.
+    It learns from statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed videos)
+    and from the questions of stepeval, procvlm and hop, answered by the labels. Rerun the command to resume. Judge
+    with `--model hf/CHECKPOINT`.
     """
     from stepscore.training.vlm import VlmJob
 
@@ -130,8 +130,8 @@ def sarm(
 ) -> None:
     """Train a stage-aware reward model (SARM) that predicts stage and progress from video.
 
-    Every frame is encoded once by a frozen encoder; two small transformers are trained on the features. Stop it at
-    any time: the same command resumes. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
+    A frozen encoder encodes every frame once; two small transformers are trained on the features. Rerun the command
+    to resume. Judge with `--judge sarm --model sarm/CHECKPOINT`.
     """
     from stepscore.training.sarm import SarmJob, SarmTrainConfig
 

@@ -42,10 +42,10 @@ AuditShard = Annotated[
 
 @dataclass(frozen=True)
 class AuditOutput:
-    """What is written beside the results.
+    """What is written besides the results.
 
     Attributes:
-        measured_by: Who makes the audit; stated in validation.json.
+        measured_by: Who makes the audit, for validation.json.
         page: Write the result as a page, too: AUDIT/report.html.
     """
 
@@ -96,8 +96,8 @@ def audit(
 ) -> None:
     """Probe a judge with episodes whose right answer is known.
 
-    Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
-    difference stand beside it. The same command goes on with an audit that was stopped, and merges one of shards.
+    Every probe has an effect with an interval and passes, warns or fails. The clock, the constant and the image
+    difference are audited too. Rerun the command to resume an audit, or to merge the shards of one.
     """
     from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences, read_texts
     from stepscore.audit import audit as run_audit

@@ -31,7 +31,7 @@ class BoardOutput:
     Attributes:
         published: Print RoboValue's figures, of other data, below the board.
         front: Accuracy of the Pareto front against cost.
-        measured_by: Who measures; stated in the rows.
+        measured_by: Who measures, for the rows.
     """
 
     published: bool = False
@@ -124,8 +124,8 @@ def bench(
 ) -> None:
     """Compare judges on labelled episodes: accuracy, cost and latency.
 
-    The clock, the constant and the image difference always stand beside them. A judge that cannot be asked is a row
-    that says why. The same command goes on with a board that was stopped; another one adds its judges.
+    The clock, the constant and the image difference are always included. A judge that cannot run gets a row with the
+    reason. Rerun the command to resume a board, or another one to add judges to it.
     """
     from stepscore.audit.board import (
         BenchOptions,

@@ -132,10 +132,10 @@ def score_command(
     output_format: FormatName = None,
     json: Json = False,
 ) -> None:
-    """Score a judge on pairs: the share of right signs by span, with the clock and the constant beside it.
+    """Score a judge on pairs: the share of right signs by span, with the clock and the constant below.
 
-    A judge that compares frames is asked about exactly the two frames of each pair; --consistency also asks whether
-    its answers fit together.
+    A judge that compares frames is asked about the two frames of each pair. --consistency also asks whether its
+    answers are consistent with each other.
     """
     from stepscore.audit.pairs import (
         ConsistencyOptions,

@@ -19,13 +19,7 @@ from stepscore.types import FloatArray
 
 
 class Series(NamedTuple):
-    """Values over time, NaN where unknown.
-
-    Attributes:
-        name: What they are.
-        times: Seconds from the episode's first frame.
-        values: One each.
-    """
+    """Values over time, NaN if unknown."""
 
     name: str
     times: FloatArray
@@ -71,11 +65,11 @@ def episode_contents(
         runs: The runs that ``metrics`` was computed from.
         metrics: Their episodes.
         ids: Which episodes.
-        source: Where the recordings are, instead of where the runs say.
+        source: Where the recordings are; default: the runs' sources.
         on_failed: Called with the id of an episode that cannot be exported, and why; the others are yielded.
 
     Raises:
-        EpisodeError: None can be exported.
+        EpisodeError: No episode can be exported.
     """
     failed = list[str]()
     sources = RunSources(runs, source)

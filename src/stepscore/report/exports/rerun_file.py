@@ -50,17 +50,7 @@ def write_rerun(
     videos: Literal["encoded", "images", "none"],
     first: str | None,
 ) -> tuple[int, int, list[str]]:
-    """Write the recording; see the module for what is where in it.
-
-    Args:
-        contents: The episodes.
-        path: The file.
-        videos: See :func:`stepscore.report.export`.
-        first: Id of the episode that the viewer shows first.
-
-    Returns:
-        The number of frames and of points written, and notes on videos.
-    """
+    """Write the recording, opened on ``first``; return the numbers of frames and points, and notes on videos."""
     import rerun as rr
 
     shown, frames, points, notes = list[EpisodeContent](), 0, 0, Counter[str]()

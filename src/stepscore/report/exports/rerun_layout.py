@@ -24,14 +24,7 @@ def entity_path(*parts: str) -> str:
 def blueprint(
     contents: Sequence[EpisodeContent], first: str | None, timeline: str, *, with_videos: bool
 ) -> rrb.Blueprint:
-    """Return the layout.
-
-    Args:
-        contents: The episodes, in the order of their tabs.
-        first: Id of the episode whose tab comes first, and is open.
-        timeline: The timeline.
-        with_videos: Whether videos were written.
-    """
+    """Return the layout: a tab per episode, in order, with ``first`` open."""
     import rerun.blueprint as rrb
 
     order = sorted(contents, key=lambda content: content.data.id != first)  # stable: the others stay in order

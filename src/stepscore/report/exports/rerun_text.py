@@ -48,10 +48,9 @@ def _words(verdict: Verdict | None) -> str:
 
 
 def verdict_states(verdict: Verdict, duration_s: float) -> list[tuple[float, str]]:
-    """Return a verdict as states, each from a time on; the last one, empty, ends them.
+    """Return a verdict as states, each from a time on; the last, empty one ends them.
 
-    A yes holds from the time that the judge named; without one, like a no and an unknown, it is about the episode as
-    a whole.
+    A yes begins at the time that the judge stated; other verdicts are about the whole episode.
     """
     whole = [(0.0, verdict.answer), (duration_s, "")]
     if verdict.answer != "yes" or not math.isfinite(verdict.when_s):

@@ -23,16 +23,7 @@ VIDEO_MODES: tuple[VideoMode, ...] = get_args(VideoMode)
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What :func:`export` wrote.
-
-    Attributes:
-        path: The file.
-        episodes: Episodes in it.
-        frames: Frames of all cameras in it.
-        points: Points of all curves in it.
-        notes: Sentences on what is not in it, or not as it was recorded.
-        failed: Id of each episode that is not in it, and why.
-    """
+    """What :func:`export` wrote; ``failed`` has the id of each episode that was left out, and why."""
 
     path: Path
     episodes: int
@@ -114,12 +105,7 @@ def export(
 
 
 def check_target(to: str, out: str | Path) -> Path:
-    """Return the file to write, if there is such a tool, what writes its files is installed, and the name fits it.
-
-    Args:
-        to: The tool, one of :data:`TARGETS`.
-        out: The file.
-    """
+    """Return the file to write; raise if the tool is unknown, its extra is missing or the name does not fit."""
     if to not in TARGETS:
         raise UnknownNameError("export target", to, TARGETS)
     target, path = TARGETS[to], Path(out)

@@ -15,11 +15,7 @@ Kind = Literal["runs", "audit", "board"]
 
 
 def page_kind(folders: Sequence[Path]) -> Kind:
-    """Return what a page of these folders is of.
-
-    Raises:
-        OptionError: The folder of an audit or of a board is not the only one.
-    """
+    """Return what the given folders contain; OptionError if an audit or a board is not the only one."""
     kinds: list[Kind] = [
         "board" if is_board(one) else "audit" if is_audit(one) else "runs" for one in folders
     ]

@@ -42,12 +42,7 @@ def data_text(data: Mapping[str, object]) -> str:
 
 
 def page_text(data: Mapping[str, object], template: str | None = None) -> str:
-    """Return the HTML of the whole page.
-
-    Args:
-        data: From :func:`stepscore.report.page.data.page_data`.
-        template: HTML that holds the placeholder once; default: the built page.
-    """
+    """Return the HTML of the whole page, from a template (default: the built page) with one placeholder."""
     parts = (page_template() if template is None else template).split(PLACEHOLDER)
     if len(parts) != 2:
         raise RunError(
@@ -114,17 +109,9 @@ def write_audit_report(
     source: str | None = None,
     replace: bool = False,
 ) -> Path:
-    """Write the page of an audit to a file and return its path.
+    """Write the page of an audit to a file and return its path; the options are those of :func:`write_report`.
 
-    Args:
-        audit: The audit's folder, as ``stepscore audit`` writes it.
-        page: The file; a page written there before is replaced, any other file is not.
-        videos: Whether the page shows videos.
-        copy_videos: As in :func:`write_report`.
-        revision: As in :func:`write_report`.
-        done_at: As in :func:`write_report`.
-        source: As in :func:`write_report`.
-        replace: As in :func:`write_report`.
+    An earlier page is replaced, any other file is not unless ``replace`` is set.
     """
     page = _checked(Path(page), replace=replace)
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
@@ -133,13 +120,7 @@ def write_audit_report(
 
 
 def write_board_report(board: str | Path, page: str | Path, *, replace: bool = False) -> Path:
-    """Write the page of a board of judges to a file and return its path.
-
-    Args:
-        board: The board's folder, as ``stepscore bench`` writes it.
-        page: The file; a page written there before is replaced, any other file is not.
-        replace: As in :func:`write_report`.
-    """
+    """Write the page of a board of judges and return its path; ``replace`` is that of :func:`write_report`."""
     page = _checked(Path(page), replace=replace)
     return _write(page, page_text(board_page_data(Path(board))))
 

@@ -72,12 +72,8 @@ def judgement_tables(
 ) -> list[columns.Judgements]:
     """Return the judgements of each run of the leaderboard.
 
-    Args:
-        leaderboard: The leaderboard.
-        index: The page's episodes.
-        prompts: The page's prompts, to which those of the calls are added.
-        stages: The page's names of stages, to which those in parts are added.
-        parts: Where what is not needed at first is written; ``None`` for a page that holds everything.
+    New prompts and stages are added to ``prompts`` and ``stages``. ``parts`` takes what is not needed at first;
+    without it the page holds everything.
     """
     return [
         _judgements(run, leaderboard, rows, index, prompts, stages, parts)

@@ -14,14 +14,7 @@ _TYPES = {"mp4": "video/mp4", "mov": "video/mp4", "webm": "video/webm", "m4v": "
 
 
 class Probe(NamedTuple):
-    """The properties of a video file that decide how a browser plays it.
-
-    Attributes:
-        codec: libav's name of the codec.
-        type: MIME type.
-        first_s: Presentation time of the first frame, in seconds.
-        plays: Whether browsers play the file without re-encoding.
-    """
+    """The properties of a video file that decide how a browser plays it; ``plays`` without re-encoding."""
 
     codec: str
     type: str

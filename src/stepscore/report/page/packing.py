@@ -71,8 +71,8 @@ def pack_times(
 ) -> tuple[columns.Packed, columns.Packed | None]:
     """Pack the times of many concatenated curves, and per curve the rate that they are divided by.
 
-    Where every time is that of a frame (k / rate to a microsecond), k is kept in 2 or 4 bytes. Otherwise the
-    times are kept in microseconds and there is no rate; past an hour, unchanged.
+    Times of frames (k / rate to a microsecond) are packed as k in 2 or 4 bytes, others in microseconds without a
+    rate, and unchanged beyond an hour.
     """
     per_point = np.repeat(rates, lengths)
     if not np.any(np.isnan(per_point)):

@@ -20,12 +20,7 @@ KEYFRAME_INTERVAL_S = 0.5
 
 
 class HostedVideo(NamedTuple):
-    """A video file as the page refers to it.
-
-    Attributes:
-        src: Quoted URL, relative to the page where possible.
-        probe: Codec, MIME type and playability of the file at that URL.
-    """
+    """A video file as the page refers to it: a quoted URL, relative if possible, and how the file plays."""
 
     src: str
     probe: Probe
@@ -98,11 +93,7 @@ class CopiedVideos:
 
 
 class ServedVideos:
-    """Videos that a server hands out by number; it serves the files listed here and no others.
-
-    Attributes:
-        files: Path and MIME type of each video; its place in the list is its number.
-    """
+    """Videos that a server hands out by number: path and MIME type of each, and no other files."""
 
     def __init__(self) -> None:
         self.files: list[tuple[Path, str]] = []

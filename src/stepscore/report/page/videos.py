@@ -62,10 +62,7 @@ class _Files:
 def video_tables(
     index: EpisodeIndex, host: VideoHost | None, sources: RunSources
 ) -> tuple[list[columns.MediaFile], columns.VideoTable]:
-    """Return the files, and the part of them that shows each episode; both are empty without a host.
-
-    A video that is not available is a row with the reason.
-    """
+    """Return the files, and the part of them that shows each episode; a missing video is a row with the reason."""
     if host is None:
         return [], _table([])
     files = _Files(host)

@@ -60,14 +60,14 @@ class Leaderboard:
     """The runs of one protocol, measured together.
 
     Attributes:
-        runs: The runs, in the order in which they were given.
+        runs: The runs, in the order given.
         numbers: The index of each among all runs of the page.
         judged: The metrics of every episode, run by run, as the judge gave them: what the judge is checked by.
-        metrics: The same as far as they are about policies: see :func:`stepscore.analysis.policy_metrics`.
+        metrics: The same for policies: see :func:`stepscore.analysis.policy_metrics`.
         counted: These without episodes that an earlier run of the leaderboard holds: what is averaged.
         failure_modes: The failure mode of every episode.
         diagnosis: How the policies fail, each episode counted once.
-        done_at: Progress that counts as done, where it was given.
+        done_at: Progress that counts as done, if it was given.
     """
 
     runs: tuple[Run, ...]

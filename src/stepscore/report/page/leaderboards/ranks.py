@@ -15,13 +15,9 @@ def tied_ranks(
 ) -> list[columns.Rank]:
     """Return the best and the worst rank each group may take.
 
-    A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely
-    better, the worst is the number of groups minus those surely worse. A group without an interval is surely
-    better or worse than none; one without a value has no rank and is not counted for the others.
-
-    Args:
-        estimates: One per group; ``None`` where there is none.
-        better: The direction in which values improve.
+    A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely better, the
+    worst is the number of groups minus those surely worse. A group without an interval is tied with all others; one
+    without a value has no rank.
 
     >>> from stepscore.metrics.stats import rate_estimate
     >>> tied_ranks([rate_estimate([0, 1] * 50), rate_estimate([1] * 100)], "higher")

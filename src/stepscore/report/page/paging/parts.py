@@ -30,11 +30,7 @@ class Parts(Protocol):
 
 
 class FileParts:
-    """Scripts in a folder beside the page: a page on disk may load scripts, and nothing else.
-
-    Args:
-        folder: The folder; scripts of an earlier page in it are removed before the first is written.
-    """
+    """Scripts in a folder next to the page, emptied first: a page on disk may load scripts, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,14 +99,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def data_bytes(points: int, channels: int, episodes: int, metrics: int) -> float:
-    """Return about how many bytes the data of one run take on a page.
-
-    Args:
-        points: Points of all its curves.
-        channels: Channels of a curve besides progress.
-        episodes: Episodes.
-        metrics: Metrics of an episode.
-    """
+    """Return the approximate bytes that the data of one run take on a page."""
     return points * (_BYTES_PER_POINT + _BYTES_PER_CHANNEL * channels) + episodes * (
         _BYTES_PER_EPISODE + _BYTES_PER_VALUE * metrics
     )

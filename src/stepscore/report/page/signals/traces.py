@@ -90,11 +90,7 @@ class ServedTraces:
         return number
 
     def table(self, number: int, sources: RunSources) -> columns.TraceTable | None:
-        """Return the traces of one episode, as its only row; ``None`` for an unknown number.
-
-        Raises:
-            StepScoreError: Its source cannot be read.
-        """
+        """Return the traces of one episode as the only row; ``None`` for an unknown number."""
         if number >= len(self.rows):
             return None
         found = trace_of(0, sources.signals(self.rows[number]), MAX_SERVED_POINTS, 0.0)
@@ -104,14 +100,7 @@ class ServedTraces:
 def trace_table(
     sources: RunSources | None, index: EpisodeIndex, first: Iterable[int], served: ServedTraces | None
 ) -> columns.TraceTable:
-    """Return the traces of a page.
-
-    Args:
-        sources: The recordings of the runs; ``None`` for a page without any.
-        index: The page's episodes.
-        first: Places of episodes whose traces are wanted first; the others follow in their order.
-        served: Hands traces out on demand; ``None`` for a page that holds them.
-    """
+    """Return the traces of a page, ``first`` in front; ``served`` hands them out on demand instead."""
     if sources is None:
         return packed_traces([])
     if served is not None:
@@ -143,10 +132,7 @@ def trace_table(
 def trace_of(
     place: int, signals: Sequence[Signal], most: int = MAX_POINTS, tolerance: float = TOLERANCE
 ) -> Trace | None:
-    """Return the trace of an episode's signals; ``None`` where there are none.
-
-    Signals that were recorded at other times than the first are left out: formats record all of them at every step.
-    """
+    """Return the trace of an episode's signals recorded at every step; ``None`` if there are none."""
     signals = [one for one in signals if np.array_equal(one.times, signals[0].times)]
     room = MAX_DIMENSIONS
     layout: list[tuple[str, tuple[str, ...], int]] = []
