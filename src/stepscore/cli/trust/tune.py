@@ -68,7 +68,7 @@ def tune(
     """Choose a judge's options by labels and cost.
 
     Every combination is judged on one part of the labelled scenes; the cheapest of those as good as the best is
-    chosen. The choice, the default and the Pareto front are then judged on the other part. Rerun the command to resume.
+    chosen. The choice, the default and the Pareto front are then judged on the other part. Rerun to resume.
     """
     from stepscore.audit.tune import TuneOptions, plan_tuning, planned_calls, tune_tables
     from stepscore.audit.tune import tune as run_tuning
