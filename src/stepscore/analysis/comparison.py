@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, scene_of, task_of
 from stepscore.analysis.estimates import Group, episode_groups

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing, track
 from stepscore.analysis.pooling import (
     check_scene_choice,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore._progress import track
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
 from stepscore.analysis.pooling import (

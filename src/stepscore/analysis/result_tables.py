@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._lazy import import_extra
+from stepscore._imports import import_extra
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._tables import PrintedTable, group_name, html_table, latex_table, markdown_table
 from stepscore.analysis.comparison import GroupComparison, compare_groups, compared_metrics
 from stepscore.analysis.episode_metrics import measure_episodes

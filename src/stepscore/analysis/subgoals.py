@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore._defaults import SceneChoice
+from stepscore._options import SceneChoice
 from stepscore._progress import track
 from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
 from stepscore.analysis.pooling import fixed_scenes

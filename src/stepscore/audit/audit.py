@@ -25,8 +25,8 @@ from typing import Annotated
 
 import numpy as np
 
+from stepscore._options import MAX_SEED, Range
 from stepscore._progress import track
-from stepscore._ranges import MAX_SEED, Range
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.effects import case_result, policy_result, probe_result
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache

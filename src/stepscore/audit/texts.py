@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepscore._reading import read_yaml, shown
+from stepscore._untrusted import read_yaml, shown
 from stepscore.errors import ManifestError
 
 MAX_TEXT = 10_000

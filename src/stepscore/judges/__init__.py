@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.judges.base import (
     Ask,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.errors import OptionError
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc

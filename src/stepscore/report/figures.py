@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import track
 from stepscore.analysis import (
     EpisodeMetrics,

@@ -33,7 +33,7 @@ from stepscore._appending import (
 )
 from stepscore._locks import NO_LOCKS, RETRY_S, keeps_locks_local, try_lock
 from stepscore._progress import track
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
 from stepscore.runs.record_schema import checked_record

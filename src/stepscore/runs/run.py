@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepscore._lazy import import_extra
-from stepscore._reading import shown
+from stepscore._imports import import_extra
+from stepscore._untrusted import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run_info import read_info

@@ -21,7 +21,7 @@ from typing import Any
 
 from stepscore import __version__
 from stepscore._appending import LEASE_S
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscore._files import atomic_path, remove_leftovers
 from stepscore._locks import NO_LOCKS, locked
-from stepscore._reading import check_regular, read_bytes, shown
+from stepscore._untrusted import check_regular, read_bytes, shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import JUDGE_AGAIN, JournalState, journal_state, state_at
 from stepscore.runs.tables import TABLES, USAGE, Stamp, build_tables, digest, has_columns_of

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepscore._progress import doing, track
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepscore._appending import LeaseObserver
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
 from stepscore.report.page import (
     PageData,

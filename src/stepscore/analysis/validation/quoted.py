@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.analysis.validation.record import Validation, read_validation
 from stepscore.errors import OptionError
 from stepscore.runs import Run

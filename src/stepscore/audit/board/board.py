@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._files import write_json
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.pareto import CostKind, cost_kind, front_labels
 from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board

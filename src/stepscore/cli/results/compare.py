@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore._tables import group_name
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format

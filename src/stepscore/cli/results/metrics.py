@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore._progress import track
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format

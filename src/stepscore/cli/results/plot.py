@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.outputs import FIGURE, Force, check_output, new_folder
@@ -68,7 +68,7 @@ def plot(
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are listed and left out.
     """
-    from stepscore._extras import check_extra
+    from stepscore._imports import check_extra
     from stepscore.report import KINDS
     from stepscore.report import plot as draw
     from stepscore.runs import open_run

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.outputs import PAGE, Force, check_output, new_folder

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.progress import show_progress

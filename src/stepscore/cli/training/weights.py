@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscore._defaults import DEFAULT_REVISION
-from stepscore._extras import check_extra
+from stepscore._imports import check_extra
+from stepscore._options import DEFAULT_REVISION
 from stepscore._progress import doing
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stepscore._reading import read_bytes, read_text, shown
+from stepscore._untrusted import read_bytes, read_text, shown
 from stepscore.errors import OptionError
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt
 from stepscore.models import Part

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from pydantic import ValidationError
 
-from stepscore._reading import parse_yaml
+from stepscore._untrusted import parse_yaml
 from stepscore.errors import ModelError, UnknownNameError, first_field_error
 from stepscore.models.profiles.profile import Checkpoint, Profile
 

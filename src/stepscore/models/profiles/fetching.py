@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscore._files import atomic_path, user_cache_folder
-from stepscore._reading import read_bytes
+from stepscore._untrusted import read_bytes
 from stepscore.errors import ModelError, RunError
 from stepscore.models.profiles.profile import SourceFile
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore._reading import parse_yaml, read_text
+from stepscore._untrusted import parse_yaml, read_text
 from stepscore.errors import ModelError
 from stepscore.models.base import Model
 from stepscore.models.profiles.catalog import UNKNOWN_LICENCE, find_checkpoint

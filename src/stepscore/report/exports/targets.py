@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from stepscore._extras import check_extra
 from stepscore._files import atomic_path
+from stepscore._imports import check_extra
 from stepscore._progress import doing, track
 from stepscore.analysis import measure_episodes
 from stepscore.errors import OptionError, UnknownNameError

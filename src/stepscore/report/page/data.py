@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from stepscore import __version__
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._files import write_text
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 from stepscore._appending import MAX_LINE_BYTES
 from stepscore._files import atomic_path
 from stepscore._progress import doing, track
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError, RunError
 from stepscore.models.calls import log_wait
 from stepscore.runs.journal import Entry, Journal, open_journal, read_line

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import ProtocolMismatchError, RunError
 from stepscore.runs.journal import Entry, index, journal_state
 from stepscore.runs.protocol import Protocol

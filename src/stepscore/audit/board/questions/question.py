@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stepscore._files import write_text
-from stepscore._reading import parse_json, read_text, shown
+from stepscore._untrusted import parse_json, read_text, shown
 from stepscore.errors import ManifestError, first_field_error
 
 Kind = Literal["progress", "remaining", "next", "segmentation"]

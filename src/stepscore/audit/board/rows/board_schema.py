@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.audit.board.rows.row_schema import Count, Name, RowSchema, Text
 from stepscore.errors import ManifestError, StepScoreError, first_field_error
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.audit.board.rows.metrics import BY_NAME
 from stepscore.audit.board.rows.row import FORMAT, BoardRow, Cost, Points
 from stepscore.errors import ManifestError, first_field_error

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import SceneChoice
+from stepscore._options import SceneChoice
 from stepscore._progress import track
 from stepscore.analysis import (
     EpisodeMetrics,
