@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from stepscore import __version__
 from stepscore.cli.commands import CONTEXT_SETTINGS, Commands, hide_flag_types
-from stepscore.cli.endings import HELP
+from stepscore.cli.exit_codes import HELP
 from stepscore.cli.streams import print_message
 from stepscore.errors import OptionError, exit_error
 

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     traceback = False
     try:
         from stepscore._tracebacks import wants_tracebacks
-        from stepscore.cli import endings, streams
+        from stepscore.cli import exit_codes, streams
 
         traceback = wants_tracebacks()
 
@@ -58,10 +58,10 @@ def run(arguments: Sequence[str]) -> int:
             with _printing_tracebacks(traceback):
                 code: int = app.invoke(context)
         except BaseException as error:
-            code = endings.report(error, traceback=traceback)
+            code = exit_codes.report(error, traceback=traceback)
         problem = streams.restore_streams()
-        if problem and code < endings.REFUSED:  # else one line is printed already
-            code = max(code, endings.report(problem, traceback=traceback))
+        if problem and code < exit_codes.REFUSED:  # else one line is printed already
+            code = max(code, exit_codes.report(problem, traceback=traceback))
         return code
     except KeyboardInterrupt:
         # Before the modules above were there, or a second time.

@@ -69,7 +69,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "grm": "stepscore.judges.published.grm:Grm",
         "gvl": "stepscore.judges.gvl:Gvl",
         "hop": "stepscore.judges.hop:Hop",
-        "image-difference": "stepscore.judges.image_difference:ImageDifference",
+        "image-difference": "stepscore.judges.baselines:ImageDifference",
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "progresslm": "stepscore.judges.published.progresslm:ProgressLm",
         "procvlm": "stepscore.judges.procvlm:ProcVlm",

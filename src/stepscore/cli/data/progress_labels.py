@@ -12,8 +12,8 @@ import typer
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
-from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import Force, check_overwrite, new_table
 from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result

@@ -13,8 +13,8 @@ from stepscore._progress import tracked_by
 from stepscore.cli import options
 from stepscore.cli.config import options_of
 from stepscore.cli.judging.progress_bar import EpisodesBar
-from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, percent

@@ -53,7 +53,7 @@ def metrics(
         typer.Option(
             "--by",
             metavar="A,B",
-            help="Group by dataset, robot, task, policy, judge, model or protocol. Default: policy, with --show judge none.",
+            help="Group by dataset, robot, task, policy, judge, model, protocol. Default: policy (judge: none).",
         ),
     ] = None,
     show: Annotated[

@@ -14,7 +14,7 @@ from stepscore._progress import track, tracked_by
 from stepscore.cli import options
 from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
-from stepscore.cli.judging.shards import print_shard
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import AUDIT, PAGE, Force, check_output, new_folder
 from stepscore.cli.progress import PhasesBar, show_progress
 from stepscore.cli.tables import err, print_result

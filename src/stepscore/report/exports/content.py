@@ -11,9 +11,8 @@ from stepscore.analysis import EpisodeMetrics, curves_by_episode, measure_episod
 from stepscore.analysis.findings import WorstTime, worst_failures, worst_time
 from stepscore.episodes import View
 from stepscore.errors import EpisodeError
-from stepscore.report.episode_data import EpisodeData, episode_data
+from stepscore.report.episode_data import TRUTH_NAMES, EpisodeData, episode_data, truth_curve
 from stepscore.report.run_sources import RunSources
-from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 

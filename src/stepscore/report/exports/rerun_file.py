@@ -27,8 +27,13 @@ from stepscore.errors import OptionError
 from stepscore.report.episode_data import EpisodeData, EpisodeJudgement
 from stepscore.report.exports.content import EpisodeContent, Series
 from stepscore.report.exports.pump import pumped
-from stepscore.report.exports.rerun_layout import blueprint, entity_path
-from stepscore.report.exports.rerun_text import description, verdict_states, verdict_values
+from stepscore.report.exports.rerun_layout import (
+    blueprint,
+    description,
+    entity_path,
+    verdict_states,
+    verdict_values,
+)
 from stepscore.report.exports.rerun_video import log_video
 from stepscore.report.plots.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
 from stepscore.types import Verdict

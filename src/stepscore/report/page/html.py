@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from stepscore._files import write_text
 from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
-from stepscore.errors import RunError
+from stepscore._untrusted import shown
+from stepscore.audit import is_audit
+from stepscore.audit.board import is_board
+from stepscore.errors import OptionError, RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
 from stepscore.report.page.judge_board import board_page_data
@@ -147,3 +151,22 @@ def _checked(page: Path, *, replace: bool) -> Path:
     ):
         raise RunError(f"{page} exists and was not written by StepScore. Choose another folder: -o DIR")
     return page
+
+
+Kind = Literal["runs", "audit", "board"]
+
+
+def page_kind(folders: Sequence[Path]) -> Kind:
+    """Return what the given folders contain; OptionError if an audit or a board is not the only one."""
+    kinds: list[Kind] = [
+        "board" if is_board(one) else "audit" if is_audit(one) else "runs" for one in folders
+    ]
+    found = next((at for at, kind in enumerate(kinds) if kind != "runs"), None)
+    if found is None:
+        return "runs"
+    if len(folders) > 1:
+        what = "an audit" if kinds[found] == "audit" else "a board of judges"
+        raise OptionError(
+            f"{shown(folders[found])} is the folder of {what}, which has a page of its own. Name it alone."
+        )
+    return kinds[found]

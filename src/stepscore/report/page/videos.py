@@ -16,9 +16,8 @@ from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError, VideoError
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
-from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import MAX_CODE, dictionary, pack_codes, pack_floats
-from stepscore.report.page.video_hosting import HostedVideo, VideoHost
+from stepscore.report.page.video_hosting import HostedVideo, VideoHost, probe
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import finite_or_none
 from stepscore.types import FloatArray

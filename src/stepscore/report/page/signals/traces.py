@@ -17,7 +17,7 @@ from stepscore.errors import SourceError, StepScoreError
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import Table, pack_codes, pack_floats, pack_range
-from stepscore.report.page.signals.straight_lines import straight_points
+from stepscore.report.page.signals.truth import straight_points
 from stepscore.report.run_sources import RunSources
 from stepscore.types import FloatArray
 

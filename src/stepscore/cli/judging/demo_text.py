@@ -1,4 +1,4 @@
-"""The demo's result as a story: who is best, where each policy fails, how a failure looks, and whom to believe."""
+"""The text of the demo: who is best, where each policy fails, how a failure looks, and which judge to trust."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
 
 
-def print_story(
+def print_findings(
     metrics: EpisodeMetrics,
     findings: Findings,
     subgoal_trust: JudgeTrust,
