@@ -247,7 +247,7 @@ class TestOptions:
             ({"answer": "tokens", "strategy": "sequential", "repeats": 2}, "repeats"),
             ({"layout": "grid"}, "tiled"),
             ({"frames": 0}, "frames is 0"),
-            ({"fps": -1.0}, "fps is -1.0"),
+            ({"fps": -1.0}, "fps must be .*, got -1.0"),
             ({"template": "bold"}, "default, evidence, strict"),
         ],
     )

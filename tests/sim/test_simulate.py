@@ -160,7 +160,7 @@ def test_wrong_options_are_named() -> None:
         RenderOptions(fps=30)
     with pytest.raises(OptionError, match="even"):
         RenderOptions(size=63)
-    with pytest.raises(OptionError, match="workers is 0"):
+    with pytest.raises(OptionError, match="workers must be at least 1, got 0"):
         next(simulate(PLANS, RENDER_OPTIONS, workers=0))
 
 

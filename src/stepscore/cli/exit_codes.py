@@ -121,7 +121,7 @@ def _from_click(error: BaseException) -> tuple[int, str, str]:
     return code, "Error", f"{message}{stop} Run: {command} --help"
 
 
-_TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+_TYPES = {"int": "an integer", "float": "a number", "bool": "true or false"}
 
 
 def _plain_message(error: Any) -> str:

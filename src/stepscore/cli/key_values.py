@@ -74,7 +74,7 @@ def _exists(word: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts between commas, those inside of brackets and quotes left alone: ``["Yes","No"]`` is one."""
+    """Return the parts between commas outside of brackets and quotes: ``["Yes","No"]`` is one."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == '"'
@@ -86,11 +86,11 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-_NUMBERS = {"int": "a whole number", "float": "a number", "bool": "true or false", "None": "none"}
+_NUMBERS = {"int": "an integer", "float": "a number", "bool": "true or false", "None": "none"}
 
 
 def _check_type(value: object, kinds: set[str], where: str) -> None:
-    """Refuse a value that is none of the declared types, where these are numbers, flags and none alone."""
+    """Refuse a value of no declared type if these are only numbers, flags and none."""
     declared = {"None" if kind == "NoneType" else kind for kind in kinds}
     if not declared or not declared <= set(_NUMBERS):
         return
@@ -102,7 +102,9 @@ def _check_type(value: object, kinds: set[str], where: str) -> None:
         or ("int" in declared and is_number and isinstance(value, int))
     )
     if not fits:
-        raise OptionError(f"{where}: it takes {' or '.join(_NUMBERS[kind] for kind in sorted(declared))}.")
+        allowed = " or ".join(_NUMBERS[kind] for kind in sorted(declared))
+        option, _, given = where.partition("=")
+        raise OptionError(f"{option} must be {allowed}, got {given}.")
 
 
 def _parse_value(text: str) -> object:

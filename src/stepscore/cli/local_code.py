@@ -61,7 +61,7 @@ def load_metrics(texts: Sequence[str] | None) -> None:
         if attribute not in metrics:
             raise UnknownNameError("metric", attribute, metrics, where=str(path), hint=f"See {EXAMPLES}.")
         found = metrics[attribute]
-        # The file may register it by itself, as a script does.
+        # The file may register it, as a script does.
         if not any(known is found for _, known in metric_registry):
             metric_registry.replace(f"{path.name}:{attribute}", found)
 
@@ -108,7 +108,7 @@ def _imported(path: Path, digest: str) -> ModuleType:
     name = f"{LOCAL_MODULE_PREFIX}{path.stem}_{digest[:8]}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):
-        return known  # one file may hold judge and reader; a second import would make its classes anew
+        return known  # one file may hold judge and reader; a second import would make its classes again
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # of a name that ends in .py there is always one
     assert spec.loader is not None
@@ -120,7 +120,7 @@ def _imported(path: Path, digest: str) -> ModuleType:
     except ExitError as error:
         del sys.modules[name]
         raise OptionError(f"{path} cannot be imported: {error}") from error
-    except Exception as error:  # it is anyone's code
+    except Exception as error:  # third-party code may raise anything
         del sys.modules[name]
         line = _line_of(error, path)
         raise OptionError(

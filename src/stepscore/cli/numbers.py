@@ -28,7 +28,7 @@ def between(least: float, most: float, *, above: bool = False) -> Callable[[N | 
     def check(value: N | None) -> N | None:
         if value is None or allowed.allows(value):
             return value
-        raise typer.BadParameter(f"{shown_number(value)} is not allowed; give a number {allowed}.")
+        raise typer.BadParameter(f"must be a number {allowed}, got {shown_number(value)}.")
 
     return check
 

@@ -58,7 +58,7 @@ class PhasesBar:
             self._phases.remove(phase)
 
     def shown(self) -> list[Phase]:
-        """Return what is to be seen now, the outermost first."""
+        """Return what is visible now, the outermost first."""
         first, *announced = self._phases.copy()
         return announced or [first]
 

@@ -186,7 +186,7 @@ def table(
 
 
 def _text(markup: str) -> Text:
-    """Return markup as text; as it stands where it is not markup after all."""
+    """Return markup as text, unchanged if it is not valid markup."""
     try:
         return Text.from_markup(safe_text(markup), emoji=False)
     except MarkupError:
@@ -235,7 +235,7 @@ def _width(cells: Sequence[str]) -> int:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print sentences that belong below a table, a line each; empty ones are none."""
+    """Print sentences that belong below a table, a line each; skip empty ones."""
     for note in notes:
         if note:
             out().print(note)

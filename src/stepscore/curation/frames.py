@@ -120,10 +120,7 @@ class RunFrames:
 def run_frames(run: Run, channel: str = "progress") -> RunFrames:
     """Return the frames of all episodes of a run, each with the judge's progress.
 
-    Args:
-        run: From :func:`stepscore.open_run`.
-        channel: Channel of the curve. ``progress`` is absolute and comparable between episodes; another, such
-            as ``minmax``, is used only when it is named here.
+    ``progress`` is absolute and comparable between episodes; another channel, such as ``minmax``, must be named.
     """
     curves = dict(curves_by_episode(run.curves(), channel))
     episodes: list[EpisodeFrames] = []

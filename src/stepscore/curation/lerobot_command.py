@@ -18,13 +18,8 @@ def lerobot_train_command(
 ) -> str | None:
     """Return the command for LeRobot 0.6 and later, on several lines; ``None`` without a LeRobot dataset.
 
-    Args:
-        run: The run; the dataset is its source.
-        frames: The chosen episodes.
-        policy: LeRobot's policy type, e.g. ``smolvla``.
-        weighting: RA-BC as LeRobot computes it, whose options the command repeats; ``None`` for a list of
-            episodes only.
-        progress: The progress file, with ``weighting``.
+    ``weighting`` and ``progress`` are RA-BC as LeRobot computes it and its progress file; without them, the command
+    only has the list of episodes.
     """
     if not frames.numbered:
         return None

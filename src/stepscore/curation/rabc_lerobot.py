@@ -39,7 +39,7 @@ def check_chunk(chunk_size: int) -> None:
     """Raise OptionError unless the chunk has at least one action."""
     if chunk_size < 1:
         raise OptionError(
-            f"chunk_size is {chunk_size}; it must be at least 1, the policy's number of actions."
+            f"chunk_size must be at least 1, got {chunk_size}. It is the policy's number of actions."
         )
 
 
@@ -81,7 +81,7 @@ def lerobot_rabc_weights(
         epsilon: Added to denominators, and the smallest deviation.
     """
     if not (epsilon > 0 and np.isfinite(kappa)):
-        raise OptionError(f"kappa is {kappa} and epsilon {epsilon}; kappa must be finite, epsilon above 0.")
+        raise OptionError(f"kappa must be finite and epsilon above 0, got {kappa} and {epsilon}.")
     stored = progress.astype(np.float32).astype(np.float64)
     exact = lerobot_gains(stored, starts, chunk_size)
     known = exact[~np.isnan(exact)]

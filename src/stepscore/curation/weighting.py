@@ -104,7 +104,7 @@ def topreward_awr(
 
 
 def keep_all(frames: RunFrames) -> Weighting:
-    """Give weight 1 to every frame: a filter of episodes alone."""
+    """Give weight 1 to every frame: a filter of episodes only."""
     return Weighting(frames, np.ones(len(frames)), "filter", "filter")
 
 

@@ -1,8 +1,8 @@
-"""The contract of a judge: it looks at an episode and scores how far it got.
+"""The contract of a judge, which scores how far an episode got.
 
-``await ask(request)`` may be called any number of times, each answer shaping the next. A request names its
-frames symbolically; the engine decodes, batches and sends, so that a judge never knows on how many machines
-it runs. A judge is a picklable value that loads what it needs on first use.
+``await ask(request)`` may be called any number of times, and a request may depend on earlier answers. A request names
+its frames symbolically; the engine decodes, batches and sends it. A judge is a picklable value that loads what it
+needs on first use.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class JudgeTraits:
-    """What a judge states of itself, with the value for one that does not.
+    """What a judge states about itself, with defaults.
 
     Attributes:
-        causal: Its points depend on nothing that comes after them.
+        causal: Its points do not depend on later frames.
         needs_subgoals: It judges subgoals, and cannot judge an episode without any.
-        uses_goals: It looks at goal images where there are any.
+        uses_goals: It uses goal images if there are any.
         score_is_verdict: Its success score answers whether the task was done, so that 0.5 divides yes from no.
         local_code: File, class and sha256 of a judge in a file that the command line named.
         prepare: Fetches what it needs before its first request; called with ``offline``.
@@ -100,20 +100,18 @@ class StructuredJudge(SingleModelJudge):
 
 
 def prepare(judge: Judge, *, offline: bool = False) -> None:
-    """Let a judge fetch what it needs before its first request, where it has a method ``prepare``.
+    """Let a judge with a method ``prepare`` fetch what it needs before its first request.
 
-    Args:
-        judge: The judge.
-        offline: Forbid it to fetch anything; what is missing is then an OptionError with the command that repairs it.
+    With ``offline`` nothing is fetched, and what is missing is an OptionError with the command that gets it.
     """
     if (own := JudgeTraits.of(judge).prepare) is not None:
         own(offline=offline)
 
 
 def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
-    """Raise OptionError where a judge judges subgoals (``needs_subgoals``) and no episode has any.
+    """Raise OptionError if a judge needs subgoals (``needs_subgoals``) and no episode has any.
 
-    Where only some have none, those become rows with their error, as any episode that cannot be judged.
+    If only some have none, those become rows with their error.
     """
     if not JudgeTraits.of(judge).needs_subgoals or any(episode.subgoals for episode in episodes):
         return
@@ -145,6 +143,6 @@ def only_model(judge: Judge) -> Model | None:
 
 
 def episode_rng(episode: Episode, *salt: object) -> np.random.Generator:
-    """Return a random generator that depends on the episode's id and ``salt`` alone, not on the order of judging."""
+    """Return a random generator that depends only on the episode's id and ``salt``, not on the order of judging."""
     text = "\0".join([episode.id, *map(str, salt)])
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

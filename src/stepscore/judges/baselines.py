@@ -1,6 +1,6 @@
 """The trivial judges that every other judge is compared with: they look at no frame, or only at pixels.
 
-A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock alone ranks
+A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock ranks
 the frames of every success perfectly.
 """
 

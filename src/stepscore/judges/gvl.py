@@ -61,7 +61,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
 
     One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
     number: a frame that is missing, or stated twice and differently, is unknown. A percentage outside 0..100
-    stands in the channel ``raw`` alone.
+    is kept only in the channel ``raw``.
 
     The success score is the published one, the VOC: the rank correlation of the stated percentages with time,
     with 0 for a negative one (the fact ``voc`` keeps its sign). It is unknown when fewer than half of the
@@ -69,7 +69,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
     fact ``unread`` counts percentages that were asked for and not stated.
 
     Several views are asked about one by one at the same timestamps, each in an order of its own; progress is the
-    mean over the views that answered, and each view's answer stands in ``raw:VIEW``.
+    mean over the views that answered, and each view's answer is in ``raw:VIEW``.
 
     Attributes:
         model: Any model that takes several images and generates text.

@@ -52,7 +52,7 @@ PIXEL_CHANGE = 25
 SCHEMA = Written(("<score>", Number(-100, 100, plus=True, unit="%"), "</score>"))
 """The form of an answer, as the question asks for it."""
 GOAL = -1
-"""Stands for the goal image where the number of a sampled frame is expected."""
+"""Means the goal image instead of the number of a sampled frame."""
 
 
 @dataclass(frozen=True)

@@ -48,13 +48,13 @@ ProgressSource = Literal["stated", "derived"]
 class ProcVlm(StructuredJudge):
     """Remaining actions first, then progress, over a sliding window of frames.
 
-    Several views stand in one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
+    Several views share one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
     percentage in the tags), ``derived`` (the share of subgoals that are not among the remaining actions),
     ``remaining`` (how many actions are listed), each NaN where the answer does not state it; and ``raw``, the
     stated values, where one lies outside 0..1.
 
     Verdicts come from the remaining actions: a subgoal that is listed is not done, one that is not listed is
-    done. Actions are matched to subgoals by their words alone (case, spaces and marks around them aside); if
+    done. Actions are matched to subgoals only by their words (case, spaces and marks around them aside); if
     an action matches none, it may mean any of those not listed, and they are unknown. A subgoal with mode
     ``ever`` is yes if it was done at any point, one with ``holds`` if it is done at the last; ``when_s`` is
     the first timestamp of that. The model states no probability, so verdicts have no score.
@@ -72,7 +72,7 @@ class ProcVlm(StructuredJudge):
             published.
         pad: Repeat the first frame where a window reaches before the start, as published; else show fewer.
         size: Longer side of each frame in pixels; ``None`` for the recorded size.
-        layout: How several views stand together: ``separate``, ``interleaved`` or ``tiled``.
+        layout: How several views are arranged: ``separate``, ``interleaved`` or ``tiled``.
         template: ``"published"`` is ProcVLM's own prompt. ``"steps"`` also gives the subgoals and asks for
             them in their words, so that they can be matched. ``"auto"`` is steps where the episode has
             subgoals, else published.
@@ -186,7 +186,7 @@ class ProcVlm(StructuredJudge):
 
     def _request(self, episode: Episode, sampled: SampledFrames, window: Sequence[int]) -> Generate:
         form = self._form(episode)
-        # The published prompt has the images alone before its text.
+        # The published prompt has only the images before its text.
         labelled = form == "steps"
         images = image_parts(sampled, self.layout, self.size, chosen=window, labelled=labelled)
         steps = "\n".join(f"- {subgoal.name}" for subgoal in episode.subgoals)

@@ -57,7 +57,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
     ``gap`` and ``projection`` are 0 at the first frame and 1 at the goal image. A frame that is less like the goal
     than the start lies below 0: progress is unknown there unless ``clip`` is set. The line from baseline to goal is
     that of Rocamonde et al., whose reward at full regularization, 1 - |g - b|^2 (1 - p)^2 / 2, orders frames up to
-    the goal as p does. With ``cosine`` the similarity alone is returned; a map of ``stepscore calibrate --channel
+    the goal as p does. With ``cosine`` only the similarity is returned; a map of ``stepscore calibrate --channel
     raw`` makes progress of it. A goal that the encoder cannot tell from the start has no progress: unknown.
 
     Channels: ``raw``, the cosine s_t; ``gap`` or ``projection`` before the cut to 0..1; with several views also

@@ -66,7 +66,7 @@ class StepEval(StructuredJudge):
             own, ``"sequential"`` about each in order, with the verdicts before it.
         answer: ``"text"`` parses a generated answer. ``"tokens"`` compares the probabilities of ``words`` as
             the next token, one subgoal a question: score = P(yes) / (P(yes) + P(no)), and neither reason
-            nor time. Where the server censors the less likely word, the verdict stands and the score is NaN.
+            nor time. Where the server censors the less likely word, the verdict is kept and the score is NaN.
             ``"statement"`` compares True with False after each subgoal as a statement about the whole video,
             all in one pass over it; see ``stepeval_statements.py``.
         frames: Frames of each view, spread evenly over the episode.
@@ -123,7 +123,9 @@ class StepEval(StructuredJudge):
         if self.structured and self.answer != "text":
             raise OptionError("structured=true holds answers in words to a schema: choose answer=text.")
         if self.answer == "statement" and self.strategy != "per-subgoal":
-            raise OptionError("answer=statement scores every subgoal by itself: choose strategy=per-subgoal.")
+            raise OptionError(
+                "answer=statement scores every subgoal separately. Choose strategy=per-subgoal."
+            )
         if self.answer == "statement" and self.template != "default":
             raise OptionError("answer=statement sends no rules: leave template out, or choose answer=tokens.")
         if self.answer == "tokens" and self.strategy == "all-at-once":
@@ -135,7 +137,7 @@ class StepEval(StructuredJudge):
                 f"answer={self.answer} returns the same probabilities every time: leave repeats at 1."
             )
         if len(self.words) != 2 or not all(isinstance(word, str) for word in self.words):
-            raise OptionError(f"words is {list(self.words)}; it must be a pair, for example ['Yes', 'No'].")
+            raise OptionError(f"words must be a pair such as ['Yes', 'No'], got {list(self.words)}.")
         self._rules()
 
     @property

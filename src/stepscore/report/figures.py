@@ -140,7 +140,7 @@ def draw(
     source: str | None = None,
     page: int = 1,
 ) -> Figure:
-    """Draw one figure and return it, for a notebook, which shows it, or to go on with in matplotlib.
+    """Draw one figure and return it, for a notebook or for further changes in matplotlib.
 
     Args:
         runs: A run, a run folder, or several.
@@ -176,7 +176,7 @@ def draw(
 
 def _check_width(width: float) -> None:
     if not width >= MIN_WIDTH_INCHES:
-        raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
+        raise OptionError(f"width must be at least {MIN_WIDTH_INCHES} inches, got {width}.")
 
 
 def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:

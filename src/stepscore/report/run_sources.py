@@ -102,7 +102,7 @@ class RunSources:
                 raise
             except (
                 Exception
-            ) as error:  # a reader is anyone's code, and one bad episode must not hide the others
+            ) as error:  # third-party code may raise anything, and one bad episode must not hide the others
                 raise EpisodeError(f"{type(error).__name__}: {error}") from error
 
     def _usable_or_reason(self, view: View, source: Episodes) -> View | str:
@@ -166,7 +166,7 @@ def _check_narrow(recorded: str) -> None:
         folder
     ):
         raise SourceError(
-            f"{shown(recorded)} is not searched unless you name it, since it holds all files of yours. "
+            f"{shown(recorded)} is not searched unless you name it, since it holds all your files. "
             "If the recordings are there, say so: --source SOURCE"
         )
 

@@ -56,7 +56,7 @@ def write_dataset(
         root: The dataset's folder; new or empty.
         plans: The rollouts to play; see ``plan_rollouts``.
         render_options: Views, size and frame rate.
-        workers: Number of processes; the dataset is the same for any number of them.
+        workers: Number of processes, which does not change the dataset.
         codec: ``"h264"``, which plays everywhere, or ``"av1"``.
         crf: Quality of the videos, lower is better; by default the codec's usual one.
         on_done: Called with every rollout once it is written.

@@ -16,7 +16,7 @@ detour             at some point of the way the hand first goes to a place 10 to
 redo               at some point of the way the hand goes back a part of it, and does that part again
 =================  ==========================================================================================
 
-A name states the disturbance, not the outcome: labels come from the simulator alone.
+A name states the disturbance, not the outcome: labels come only from the simulator.
 """
 
 from __future__ import annotations
@@ -74,12 +74,7 @@ def slowed(action: FloatArray, speed: float, state: State) -> FloatArray:
 
 
 class Disturbance:
-    """A disturbance of the expert; this base class changes nothing.
-
-    Args:
-        rng: Generator of its random choices.
-        value: The number after the colon of the policy's name.
-    """
+    """A disturbance of the expert, with ``value`` from the policy's name; this base class changes nothing."""
 
     time_factor = 1.0
     """Factor on the time that a rollout of the undisturbed expert may take."""

@@ -105,7 +105,7 @@ def progress_labels(
     output = chosen_format(output_format, json=json)
     check_overwrite(file, force=force)
     if fps is not None and not 0 < fps < float("inf"):
-        raise OptionError(f"--fps is {fps}; it must be above 0.")
+        raise OptionError(f"--fps must be above 0, got {fps}.")
     chosen = ProgressLabelOptions(method, prior, scheme, view, assume_success)  # type: ignore[arg-type]
     named = read_subgoals(vocabulary) if vocabulary is not None else None
     if shard is not None and (why := why_not_in_shards(chosen, named)) is not None:

@@ -52,7 +52,7 @@ OWN_VIDEOS = (
     ),
     ("stepscore report runs/mine -o report", "writes the same page about them"),
 )
-"""The commands to do the same with one's own videos, and what each does."""
+"""The commands to do the same with your own videos, and what each does."""
 
 
 def demo(

@@ -157,7 +157,7 @@ def print_dry_run(
     if counted.stopped:
         first = next(iter(counted.stopped.values()))
         out().print(
-            f"In {len(counted.stopped)} of the {what} the judge could not read the empty answer that stands in for "
+            f"In {len(counted.stopped)} of the {what} the judge could not parse the empty answer that replaces "
             f"the model's ({first}): a real run may make more calls.",
             soft_wrap=True,
             markup=False,

@@ -73,7 +73,7 @@ def _key_group(hint: Any) -> tuple[Any, KeyGroup] | None:
 
 
 def _fields(group: Any) -> Iterator[inspect.Parameter]:
-    """Yield the fields of a group as parameters, by keyword alone as those of groups are."""
+    """Yield the fields of a group as keyword-only parameters."""
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = field.default if field.default_factory is MISSING else field.default_factory()
@@ -86,5 +86,5 @@ def _fields(group: Any) -> Iterator[inspect.Parameter]:
 
 
 def _above(option: inspect.Parameter) -> str | None:
-    """Return the name of the field that an option stands below; ``None`` where it stays in its place."""
+    """Return the name of the field that an option is listed below; ``None`` if it keeps its place."""
     return next((each.field for each in get_args(option.annotation) if isinstance(each, After)), None)

@@ -172,7 +172,7 @@ class _Results:
     def tables(
         self, show: Show, episodes: EpisodeMetrics, note: str, notes: tuple[str, ...]
     ) -> list[PrintedTable]:
-        """Return what a person reads of them; ``notes`` stand below the tables of metrics."""
+        """Return the tables to print; ``notes`` are printed below the tables of metrics."""
         from stepscore.analysis.tables import (
             abstention_tables,
             conditioned_tables,
@@ -192,7 +192,7 @@ class _Results:
             found += conditioned_tables(self.estimates, revision=revision, note=note, success_name=name)
         found = with_notes(found, notes)
         judged = {table.group["task"] for table in self.subgoals if table.source == "judge"}
-        # Labels of subgoals are the same for every run, so the main tables do not show them alone.
+        # Labels of subgoals are the same for every run, so the main tables do not show only them.
         shown = [t for t in self.subgoals if show is not Show.MAIN or t.group["task"] in judged]
         subgoals = subgoal_matrices(shown)
         if show in (Show.SUBGOALS, Show.ALL):

@@ -20,7 +20,7 @@ from stepscore.errors import install_command
 CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydantic", "starlette")
 """Packages of the core whose versions matter most to a report of a bug."""
 NOTES = {
-    "embedded": "in the package, for scenes of `stepscore sim` alone",
+    "embedded": "in the package, only for scenes of `stepscore sim`",
     "mock": "for tests",
     "openai-api": "asks a server: OpenAI's, with the key in OPENAI_API_KEY, or -M base-url=URL",
     "sglang": "asks a server on this machine, or -M base-url=URL",
@@ -117,7 +117,7 @@ def _examined(
     """Return the row of something registered; a package of another's that cannot be imported is one of them."""
     try:
         return row(name, get(name))
-    except Exception as error:  # an entry point is anyone's code
+    except Exception as error:  # third-party code may raise anything
         return {"name": name, "ready": False, "note": f"cannot be imported: {type(error).__name__}: {error}"}
 
 
@@ -148,5 +148,5 @@ def _print(title: str, rows: list[Row], ready: str) -> None:
     listing = table(title, ["name", ready, "note"], cells)
     for column in listing.columns:
         column.justify = "left"
-        column.no_wrap = column is not listing.columns[-1]  # of text, notes alone are long
+        column.no_wrap = column is not listing.columns[-1]  # of text, only notes are long
     out().print(listing)

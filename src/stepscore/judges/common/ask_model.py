@@ -36,7 +36,7 @@ def require(
     heads: bool = False,
     structured: bool = False,
 ) -> None:
-    """Raise CapabilityError where the model cannot answer as the judge needs.
+    """Raise CapabilityError if the model cannot answer as the judge needs.
 
     Args:
         model: The model that will be asked.
@@ -45,7 +45,7 @@ def require(
         scores: It must return log-probabilities of chosen tokens.
         stages: It must predict stages.
         heads: It must have the heads of a reward model.
-        structured: It must hold a generated answer to a schema.
+        structured: It must constrain a generated answer by a schema.
     """
     can = model.capabilities
     if stages and not can.stages:

@@ -1,7 +1,7 @@
 """Calibration files: a judge's score mapped to labelled progress and to the probability of success.
 
-``stepscore calibrate RUN -o map.json`` writes one; ``-J calibration=map.json`` applies it. A map holds for
-the judge, the options and the weights it was fitted with, and is refused anywhere else.
+``stepscore calibrate RUN -o map.json`` writes one; ``-J calibration=map.json`` applies it. A map is valid only for
+the judge, options and weights it was fitted with.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def check_calibration(fitted: FittedMap, judge: Calibratable, model: Model | Non
 
 
 def calibration_mismatch(fitted: FittedMap, judge: Calibratable, model: Model | None) -> str | None:
-    """Return for which other judge, options or model a map was fitted; ``None`` where it holds for these."""
+    """Return for which other judge, options or model a map was fitted; ``None`` if for these."""
     if (fitted.judge, fitted.version) != (judge.name, judge.version):
         return (
             f"for the judge {fitted.judge!r} (version {fitted.version}), "

@@ -99,7 +99,7 @@ def _statements(after: str) -> list[re.Match[str]]:
 
 
 def _unlabelled(line: str) -> list[re.Match[str]]:
-    """Return a line's only percentage, where it stands first or is set off at the end: not in ``it is 50% open``."""
+    """Return a line's only percentage if it comes first or is set off at the end: not in ``it is 50% open``."""
     if _OTHER_FRAME.search(line):
         return []
     percents = list(_PERCENT.finditer(line))

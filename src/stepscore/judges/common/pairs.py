@@ -29,12 +29,12 @@ class FrameComparer(Protocol):
         *,
         repeat: int = 0,
     ) -> FloatArray:
-        """Return the judged change of each pair (before, after): above 0 for an advance, NaN where unknown.
+        """Return the judged change of each pair (before, after): above 0 for an advance, NaN if unknown.
 
         Args:
             episode: The episode, with its goal images.
             sampled: Its frames; the first is the start of the task, the last the end of the recording.
-            pairs: Numbers of sampled frames; an earlier one may stand second.
+            pairs: Numbers of sampled frames, in any order.
             ask: Sends requests.
             repeat: Number among several equal questions, each of which is asked.
         """

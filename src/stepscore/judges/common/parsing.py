@@ -1,9 +1,8 @@
 """Strict parsers of answers in text.
 
-Every function here is pure. It returns what the answer states, or unknown: ``"unknown"`` for a
-verdict, NaN for a number, ``None`` for a list. Statements that contradict each other are unknown. Nothing is
-clipped, completed, or taken from position. A model's thinking (``<think> ... </think>``) is not part of its
-answer.
+Every function returns what the answer states, or unknown: ``"unknown"`` for a verdict, NaN for a number, ``None`` for
+a list. Contradictory statements are unknown. Nothing is clipped, completed, or taken from position. A model's
+thinking (``<think> ... </think>``) is not part of its answer.
 """
 
 from __future__ import annotations
@@ -47,13 +46,7 @@ _LEAD = re.compile(r"^\s*[\"'*_`#]*(?:(?:final )?(?:answer|verdict)[*_]*\s*:)?",
 
 @dataclass(frozen=True, slots=True)
 class SubgoalAnswer:
-    """An answer about one subgoal.
-
-    Attributes:
-        answer: ``"yes"``, ``"no"``, or ``"unknown"`` where it says so or cannot be parsed.
-        when_s: The timestamp it states, in seconds; NaN where it states none.
-        why: Its reason, as written.
-    """
+    """An answer about one subgoal: yes, no or unknown, the stated time in seconds (NaN if none), and the reason."""
 
     answer: VerdictAnswer
     when_s: float = math.nan
@@ -76,12 +69,12 @@ def normalize_text(text: str) -> str:
 def parse_stated_number(
     text: str, pattern: str, begins: str | None = None, *, ignore_case: bool = False
 ) -> float:
-    """Return the number that an answer states in a strict form; NaN where it states none, or several that differ.
+    """Return the number that an answer states in a strict form; NaN if it states none, or several that differ.
 
     Args:
         text: The answer.
         pattern: Regular expression of a whole statement, whose one group is the number.
-        begins: How every statement begins. Where more begin than are whole, the answer is unknown. ``None``: the
+        begins: How every statement begins. If more begin than are whole, the answer is unknown. ``None``: the
             statement is the whole answer.
         ignore_case: Whether upper and lower case are the same.
     """
@@ -98,11 +91,11 @@ def parse_stated_number(
 
 
 def parse_tagged_percent(text: str, tag: str) -> float:
-    """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN where none is stated.
+    """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN if none is stated.
 
-    ``<score>+25%</score>`` is 0.25. The percent sign may be missing where the number cannot be a fraction
-    (``25``, ``-40.5``, ``0``); ``0.5`` without it could mean either, and is unknown. Tags that hold anything
-    else, and several tags that differ, are unknown. The value may lie outside 0..1; the caller decides.
+    ``<score>+25%</score>`` is 0.25. The percent sign may be missing if the number cannot be a fraction (``25``,
+    ``-40.5``, ``0``); ``0.5`` without it is ambiguous, so unknown. Other content, and several tags that differ, are
+    unknown. The value may lie outside 0..1.
     """
     inside = re.findall(rf"<{tag}>(.*?)</{tag}>", strip_thinking(text), re.DOTALL | re.IGNORECASE)
     values = {_tag_value(content) for content in inside}
@@ -122,8 +115,8 @@ def parse_subgoal_answer(text: str) -> SubgoalAnswer:
 def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswer, ...]:
     """Return the answers to a question about several subgoals, one for each name; unknown for those not mentioned.
 
-    An entry is about a subgoal if it gives its number (from 1) or its name; one that gives both, and not of the
-    same, is about none. Without JSON, lines such as ``2. no - it slipped`` are read.
+    An entry is about a subgoal if it gives its number (from 1) or its name, and not those of two. Without JSON, lines
+    such as ``2. no - it slipped`` are parsed.
     """
     answer = strip_thinking(text)
     by_subgoal: list[list[SubgoalAnswer]] = [[] for _ in names]
@@ -141,11 +134,11 @@ def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswe
 
 
 def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
-    """Return the numbered actions that an answer says are left: empty where it says that none is, else ``None``.
+    """Return the numbered actions that an answer says are left: empty if it says none, else ``None``.
 
-    ProcVLM's format (model card): ``the following steps are required:`` and a list numbered from 1, or a
-    sentence with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Two
-    lists, or a list beside such a sentence, are ``None``.
+    ProcVLM's format (model card): ``the following steps are required:`` and a list numbered from 1, or a sentence
+    with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Contradictions are
+    ``None``.
     """
     answer = strip_thinking(text)
     listed = _LISTED.findall(answer)

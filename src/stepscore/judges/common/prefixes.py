@@ -13,10 +13,9 @@ def spread_prefixes(
 ) -> tuple[IntArray, tuple[int, ...]]:
     """Return the frames to show, evenly over time with the first and last among them, and each prefix's count.
 
-    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` where the
-    episode has them, and never more than ``max_frames``. Counts are even, because video models read frames in
-    pairs and an odd one costs a block of its own; they are spread from ``min_first`` (at most half of the
-    frames) to all of them.
+    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` if the episode has
+    them, and at most ``max_frames``. Counts are even, because video models read frames in pairs and an odd one costs
+    another block; they are spread from ``min_first`` (at most half of the frames) to all of them.
     """
     total, end = len(timestamps), float(timestamps[-1])
     by_rate = int((end * fps + 1) / 2 + 0.5) * 2

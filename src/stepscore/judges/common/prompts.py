@@ -3,7 +3,7 @@
 Four marks are all there is::
 
     {instruction}        replaced by a text
-    {{images}}           images stand here
+    {{images}}           images go here
     ?reason: some text   this line only where ``reason`` is asked for
     [task]               a section of its own begins here
 
@@ -53,13 +53,7 @@ class PromptTemplate:
         *,
         when: Collection[str] = (),
     ) -> tuple[Part, ...]:
-        """Return the prompt as texts and images in order.
-
-        Args:
-            fields: Text of each ``{field}``.
-            images: Images of each ``{{name}}``.
-            when: Conditions whose ``?name:`` lines are kept.
-        """
+        """Return the prompt as texts and images in order; ``when`` names the conditions to keep."""
         kept = []
         for line in self.text.splitlines(keepends=True):
             conditional = _CONDITION.fullmatch(line)

@@ -1,7 +1,7 @@
 """A fitted success map applied to a judge's curve: the probability of success after every prefix.
 
-The score is that of the last prefix alone, because a mean over several depends on how long the video runs on after
-the end; where success counts at some time (mode ``ever``), it is the highest of all prefixes.
+The score is that of the last prefix, because a mean over several depends on how long the video continues after the
+end; if success counts at some time (mode ``ever``), it is the highest of all prefixes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROBABILITY_CHANNEL = "success_probability"
 
 @dataclass(frozen=True)
 class FittedSuccess:
-    """A success map and what it holds for.
+    """A success map and the data it was fitted on.
 
     Attributes:
         map: The map itself.
@@ -71,11 +71,7 @@ def final_score(values: FloatArray, mode: SuccessMode) -> float:
 
 
 def channel_values(curve: Curve, channel: str) -> FloatArray:
-    """Return a series of a curve by its name.
-
-    Raises:
-        OptionError: The curve has no such series.
-    """
+    """Return a series of a curve by its name; OptionError if the curve does not have it."""
     if channel == "progress":
         return curve.progress
     if channel not in curve.channels:

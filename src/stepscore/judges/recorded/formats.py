@@ -63,12 +63,7 @@ class RecordedCurve:
 
 
 def parse_rows(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """Return the curve in the rows of one episode; the format is known by its columns.
-
-    Args:
-        rows: Rows of one episode.
-        column: The column that is progress; ``None`` for the format's own.
-    """
+    """Return the curve in the rows of one episode; the format is recognized by its columns."""
     if not len(rows):
         raise CurveError(f"{rows.path} has no rows.")
     if column is not None and column not in rows.columns:
@@ -228,7 +223,7 @@ def _pred_cell(row: Mapping[str, object], name: str) -> object:
 
 
 def _has_score(answer: object) -> bool:
-    """Return whether an answer holds a score, parsed as the published code does (but nan is none)."""
+    """Return whether an answer holds a score, parsed as the published code does (but nan is not a score)."""
     text = str(answer).split("<score>")[-1].split("</score>")[0].replace("%", "").strip()
     try:
         return math.isfinite(float(text))
@@ -266,7 +261,7 @@ def _frames(rows: Rows, name: str) -> IntArray:
     if len(wrong):
         row = int(wrong[0])
         raise CurveError(
-            f"{rows.at(row)}: {name} is {frames[row]:g}; expected a whole number from 0 in every row."
+            f"{rows.at(row)}: {name} is {frames[row]:g}; expected an integer of at least 0 in every row."
         )
     _check_increasing(rows, name, frames)
     return frames.astype(np.int64)
@@ -278,7 +273,7 @@ def _check_increasing(rows: Rows, name: str, values: FloatArray) -> None:
         row = int(wrong[0]) + 1
         raise CurveError(
             f"{rows.at(row)}: {name} {values[row]:g} does not come after {values[row - 1]:g} in the row "
-            "before. Rows must stand in order of time, each time once."
+            "before. Rows must be in order of time, each time once."
         )
 
 

@@ -24,14 +24,9 @@ def stage_curve(
     smooth_s: float,
     before: tuple[FloatArray, FloatArray] | None = None,
 ) -> Curve:
-    """Return the curve of a model's predictions.
+    """Return the curve of a model's predictions under one head.
 
-    Args:
-        times: Seconds of the points.
-        predictions: Stages, probabilities, shares and progress by head.
-        head: Whose progress counts.
-        smooth_s: Seconds of the trailing mean; 0 for none.
-        before: Seconds and unsmoothed progress of the points just before, which enter the mean.
+    ``smooth_s`` is the trailing mean in seconds (0 for none), into which the points of ``before`` enter.
     """
     chosen = predictions.heads[head]
     channels = {

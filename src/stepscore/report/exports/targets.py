@@ -18,7 +18,7 @@ from stepscore.runs import Run
 
 VideoMode = Literal["encoded", "images", "none"]
 VIDEO_MODES: tuple[VideoMode, ...] = get_args(VideoMode)
-"""How videos are exported: as they are encoded, else as images; as images; not at all."""
+"""How videos are exported: as they are encoded if possible, as images, or not."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def export(
     """Write judged episodes as one file of another tool: videos, curves, labels and verdicts on one clock.
 
     Args:
-        runs: One run or several: other judges over the same episodes stand beside each other.
+        runs: One run or several: judges over the same episodes are shown next to each other.
         out: The file; an existing one is replaced once the new one is complete.
         to: The tool, one of :data:`TARGETS`: ``rerun`` writes a recording for Rerun's viewer.
         episodes: Ids, in the order in which they are written; default: all. The file opens on the first of them, or

@@ -87,7 +87,7 @@ class EpisodeTable(TypedDict):
 
     n: int
     id: list[str]  # Unique together with source
-    key: list[str] | None  # For URLs, where ids alone are not unique (several sources); null: use id
+    key: list[str] | None  # For URLs, where ids are not unique (several sources); null: use id
     source: Dict
     task: Dict  # -1 where the source names no task; Group.task and SubgoalTable.task are then null
     policy: Dict
@@ -205,7 +205,7 @@ class CurvePoints(TypedDict):
 
 
 class CurveRules(TypedDict):
-    """What holds for every curve, wherever its points are."""
+    """What every curve has, wherever its points are."""
 
     # When `robust` counts a curve as done: by this channel, for measuring, where a row has a known value in
     # it (null: never), else by progress from `done_at` on

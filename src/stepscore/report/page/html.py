@@ -167,6 +167,6 @@ def page_kind(folders: Sequence[Path]) -> Kind:
     if len(folders) > 1:
         what = "an audit" if kinds[found] == "audit" else "a board of judges"
         raise OptionError(
-            f"{shown(folders[found])} is the folder of {what}, which has a page of its own. Name it alone."
+            f"{shown(folders[found])} is the folder of {what}, which has its own page. Pass only this folder."
         )
     return kinds[found]

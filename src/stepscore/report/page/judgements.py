@@ -225,7 +225,7 @@ def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> columns.CallTa
     kept: list[tuple[dict[str, Any], int]] = []
     left_out: set[str] = set()
     for row in rows:
-        # An episode is kept whole or not at all.
+        # An episode is never kept in part.
         if prompts.bytes > MAX_CALL_BYTES and (not kept or kept[-1][0]["episode_id"] != row["episode_id"]):
             left_out.add(row["episode_id"])
             continue

@@ -23,7 +23,7 @@ _TYPES: dict[columns.Encoding, np.dtype[Any]] = {
 }
 _MICROSECONDS = 1e6
 MAX_CODE = 65_534
-"""Largest whole number that :func:`pack_codes` packs."""
+"""Largest integer that :func:`pack_codes` packs."""
 
 Row = TypeVar("Row", bound=Hashable)
 
@@ -52,7 +52,7 @@ def pack_range(values: FloatArray) -> columns.Packed:
 
 
 def pack_codes(codes: FloatArray) -> columns.Packed:
-    """Pack whole numbers from 0 to 65,534, and NaN, in 2 bytes each."""
+    """Pack integers from 0 to 65,534, and NaN, in 2 bytes each."""
     return _packed("u16", _codes(codes, "u16", 1.0))
 
 

@@ -23,7 +23,7 @@ from stepscore.runs import finite_or_none
 from stepscore.types import FloatArray
 
 TIMING_TOLERANCE = 0.1
-"""Share of a frame by which frame times may deviate from i / fps and still be described by fps alone."""
+"""Share of a frame by which frame times may deviate from i / fps and still be described only by fps."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ def _shown(view: RetimedView, recorded: VideoView) -> columns.ShownFrames:
 
 
 def _uneven(times: FloatArray, fps: float) -> FloatArray | None:
-    """Return the times of frames that the frame rate alone does not tell; ``None`` where it does."""
+    """Return the times of frames if they are not those of the frame rate, else ``None``."""
     even = np.max(np.abs(times - np.arange(len(times)) / fps)) <= TIMING_TOLERANCE / fps
     return None if even else times
 

@@ -123,7 +123,7 @@ FIXTURES: tuple[Task, ...] = (
         "door-close",
         "close the door",
         "door_link",
-        # The door moves at a touch, and hardly any policy misses it, so a touch alone is not a milestone.
+        # The door moves at a touch, and hardly any policy misses it, so a touch is not a milestone.
         Milestone(
             "go to the door and start to push it",
             "the hand is at the door, which stands clearly less open than at first",

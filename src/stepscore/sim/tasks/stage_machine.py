@@ -75,12 +75,7 @@ class StageStatus:
 
 
 class StageMachine:
-    """Tracker of stage and potential over the states of a rollout.
-
-    Args:
-        phases: The milestones of each phase; most tasks have one.
-        start: The state the rollout begins in.
-    """
+    """Tracker of stage and potential over the states of a rollout, from ``start`` on; most tasks have one phase."""
 
     def __init__(self, phases: Sequence[Sequence[Milestone]], start: State) -> None:
         self._phases = tuple(tuple(phase) for phase in phases)

@@ -17,12 +17,7 @@ ENVIRONMENT_STATE_DIM = 9
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a task that one expert carries out.
-
-    Attributes:
-        expert: Meta-World's name of the environment whose expert acts, on that environment's observation.
-        milestones: The states it reaches, in order; the last one completes the phase.
-    """
+    """A part of a task that one expert carries out, on the observation of Meta-World's environment ``expert``."""
 
     expert: str
     milestones: tuple[Milestone, ...]

@@ -104,7 +104,7 @@ def test_an_audit_has_a_page_of_its_own(folder: Path) -> None:
     assert not is_audit(folder / "judge")
     assert page_kind([folder]) == "audit"
     assert page_kind([folder / "judge"]) == "runs"
-    with pytest.raises(OptionError, match="Name it alone"):
+    with pytest.raises(OptionError, match="Pass only this folder"):
         page_kind([folder / "judge", folder])
 
 

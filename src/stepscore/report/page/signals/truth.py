@@ -70,7 +70,7 @@ def straight_points(
 ) -> list[int]:
     """Return the indices of points such that straight lines between them are nowhere further off than ``tolerance``.
 
-    The method of Ramer (1972) and of Douglas and Peucker (1973), with the distance taken in ``values`` alone. First
+    The method of Ramer (1972) and of Douglas and Peucker (1973), with the distance taken only in ``values``. First
     and last points are always kept, and those on both sides of where a value begins or ceases to be known.
 
     Args:
