@@ -93,6 +93,8 @@ LATER = (
     "src/stepscore/audit/*",
     "src/stepscore/server/*",
     "src/stepscore/rewards/*",
+    "src/stepscore/judges/published/*",
+    "docs/models/embedded.md",
     "tools/*",
     "web/*",
     "CONTRIBUTING.md",

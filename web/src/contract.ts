@@ -34,7 +34,7 @@ export interface Packed {
   offset?: number; // 0 if absent
 }
 
-/** A column of few distinct strings: `values[codes[i]]`, null where codes[i] is -1. */
+/** A column of few distinct strings: `values[codes[i]]`, null if codes[i] is -1. */
 export interface Dict {
   values: string[];
   codes: number[];
@@ -91,9 +91,9 @@ export interface SubgoalInfo {
 export interface EpisodeTable {
   n: number;
   id: string[]; // Unique together with source
-  key: string[] | null; // For URLs, where ids alone are not unique (several sources); null: use id
+  key: string[] | null; // For URLs, where ids are not unique (several sources); null: use id
   source: Dict;
-  task: Dict; // -1 where the source names no task; Group.task and SubgoalTable.task are then null
+  task: Dict; // -1 if the source names no task; Group.task and SubgoalTable.task are then null
   policy: Dict;
   robot: Dict;
   dataset: Dict;
@@ -174,7 +174,7 @@ export interface ShownFrames {
   frames: Packed; // The recorded frame of each frame
   n_frames: number; // Of the recorded video, from start_s on
   fps: number;
-  times: Packed | null; // Seconds of each recorded frame, where that is not i / fps
+  times: Packed | null; // Seconds of each recorded frame if that is not i / fps
 }
 
 /** One row per episode and view, sorted by episode, the main view first. Columns of equal length. */
@@ -211,7 +211,7 @@ export interface CurvePoints {
   channels: Record<string, Packed>; // E.g. "raw", "minmax", log-probabilities.
 }
 
-/** What holds for every curve, wherever its points are. */
+/** What every curve has, wherever its points are. */
 export interface CurveRules {
   /**
    * When `robust` counts a curve as done: by this channel, for measuring, where a row has a known value in
@@ -282,7 +282,7 @@ export interface Judgements extends JudgementRows {
   curves: Curves;
   verdicts: VerdictTable;
   /**
-   * Where the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
+   * If the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
    * have no points and no rows.
    */
   paged: PagedRows | null;
@@ -575,7 +575,7 @@ export interface ProbeData {
   eligible: number; // Episodes that it could have taken
   reason: string; // Why it took none; "" where it took some
   trivial: (OfTrivial | null)[]; // Of each trivial judge
-  worst: WorstCase[]; // Where it is not passed: the worst first
+  worst: WorstCase[]; // If it is not passed: the worst first
 }
 
 /** A probe to look at first. */

@@ -50,7 +50,7 @@ def report(error: BaseException, *, traceback: bool = False) -> int:
 
 
 def describe(error: BaseException) -> tuple[int, str, str]:
-    """Return exit code, the word before the message (``Error``) and the message; empty where nothing is printed."""
+    """Return exit code, the word before the message (``Error``) and the message; empty if nothing is printed."""
     if interrupt := _interrupt_in(error):
         text = str(interrupt)
         return INTERRUPTED, "Interrupted", text or "Nothing more is done."

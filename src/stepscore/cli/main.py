@@ -29,7 +29,7 @@ def main() -> NoReturn:
         (handle if callable(handle) else signal.default_int_handler)(signal.SIGINT, frame)
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
-        # As in `stepscore judge ... &` of a script. It stays ignored, by a mask: only where Python's own handler is
+        # As in `stepscore judge ... &` of a script. It stays ignored, by a mask: only if Python's own handler is
         # set does an event loop set its own, by which a terminate cancels tasks instead of breaking into one.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)

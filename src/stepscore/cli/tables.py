@@ -69,7 +69,7 @@ def print_json(value: object) -> None:
 
 
 def print_csv(rows: Sequence[Row]) -> None:
-    """Print rows as CSV with a header; a cell is empty where the value is unknown."""
+    """Print rows as CSV with a header; a cell is empty if the value is unknown."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")

@@ -23,8 +23,8 @@ class LerobotRabcWeights:
     """Weights as LeRobot computes them, before it scales each batch to mean 1.
 
     Attributes:
-        weights: One weight per frame, 0..1; NaN where the gain is unknown (LeRobot uses its fallback weight).
-        gains: Change of progress over the chunk; NaN where unknown.
+        weights: One weight per frame, 0..1; NaN if the gain is unknown (LeRobot uses its fallback weight).
+        gains: Change of progress over the chunk; NaN if unknown.
         mean: Mean gain of all frames, at least 0.
         deviation: Their standard deviation, at least epsilon.
     """
@@ -49,7 +49,7 @@ def ends_of(starts: IntArray) -> IntArray:
 
 
 def lerobot_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> FloatArray:
-    """Return r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN where either is unknown."""
+    """Return r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN if either is unknown."""
     check_chunk(chunk_size)
     rows = np.arange(len(progress))
     return np.asarray(progress[np.minimum(rows + chunk_size, ends_of(starts))] - progress, dtype=np.float64)

@@ -47,7 +47,7 @@ class FrameWeights:
         Args:
             path: The file.
             unknown: Weight of frames whose weight is unknown, on the scale of the file: 1.0 is LeRobot's
-                choice for RA-BC, 0.0 leaves them out. Required where there are any.
+                choice for RA-BC, 0.0 leaves them out. Required if there are any.
         """
         index, weight = read_weights(path)
         missing = np.isnan(weight)

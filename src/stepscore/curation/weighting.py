@@ -22,7 +22,7 @@ class Weighting:
 
     Attributes:
         frames: The frames, in the order of the weights.
-        weights: One weight per frame, 0 or above; NaN where unknown.
+        weights: One weight per frame, 0 or above; NaN if unknown.
         method: ``rabc``, ``awr`` or ``filter``.
         form: Whose form of the method: ``lerobot`` of ``rabc``, ``topreward`` of ``awr``, ``filter`` of a filter.
         options: Every option that determined the weights.

@@ -86,16 +86,16 @@ class StructuredJudge(SingleModelJudge):
 
     @property
     def is_structured(self) -> bool:
-        """Whether answers are held to a schema: as the option says, else where the model supports it."""
+        """Whether answers are held to a schema: as the option says, else if the model supports it."""
         return self.model.capabilities.structured if self.structured is None else self.structured
 
     @property
     def version(self) -> int:
-        """2 with a schema, which changes the answers; 1 without, where they are as they always were."""
+        """2 with a schema, which changes the answers; 1 without, as before."""
         return 2 if self.is_structured else 1
 
     def structured_options(self) -> dict[str, object]:
-        """Return the option as the protocol states it: only where it changes an answer."""
+        """Return the option as the protocol states it: only if it changes an answer."""
         return {"structured": True} if self.is_structured else {}
 
 

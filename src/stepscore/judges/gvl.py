@@ -168,7 +168,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
     async def _ask_view(
         self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask
     ) -> tuple[FloatArray, Answer]:
-        """Return the percentage of each frame of a view, in order of time, NaN where none is; and the answer."""
+        """Return the percentage of each frame of a view, in order of time, NaN if none is; and the answer."""
         rng = episode_rng(episode, self.name, self.seed, view)
         examples = await self._examples(episode, view, rng)
         order = rng.permutation(len(indices))
@@ -282,7 +282,7 @@ def answer_schema(form: PromptForm, numbers: Sequence[int]) -> Schema:
 
 
 def _mean_of_known(by_view: Mapping[str, FloatArray]) -> FloatArray:
-    """Return the mean over views at each point, of those that are known there; NaN where none is."""
+    """Return the mean over views at each point, of those that are known there; NaN if none is."""
     values = np.stack(list(by_view.values()))
     known = ~np.isnan(values)
     count = known.sum(axis=0)

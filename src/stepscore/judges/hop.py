@@ -64,7 +64,7 @@ class HopScene:
     goals: tuple[str, ...]
 
     def with_view_names(self, images: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
-        """Return images with the name of their view before each, where there are several views."""
+        """Return images with the name of their view before each if there are several views."""
         if len(self.sampled.views) == 1:
             return tuple(images)
         return tuple(part for image in images for part in (f"{image.view}: ", image, "\n"))
@@ -98,7 +98,7 @@ class Hop(StructuredJudge):
     (the share of pixels in which goal and start differ) and ``unread`` (answers without a readable hop).
 
     The success score is 1 where the last progress is at least ``success_at`` (0.95 in the paper), else 0,
-    NaN where unknown.
+    NaN if unknown.
 
     Attributes:
         model: Any vision-language model that generates text.
@@ -117,7 +117,7 @@ class Hop(StructuredJudge):
         structured: Hold answers to the form that the question asks for, ``<score>+25%</score>`` or
             ``<score>unknown</score>``. ``None`` does so where the model supports it. Where the model returns the
             log-probabilities of its answers, the hop is then the expected value of the number's tokens. The fact
-            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it states it.
+            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens if it states it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -245,7 +245,7 @@ class Hop(StructuredJudge):
         return progress_after_hop(0.0, hop)
 
     def read_hop(self, answer: Answer) -> float:
-        """Return the hop that an answer states, or the one to expect by its tokens; NaN where none is."""
+        """Return the hop that an answer states, or the one to expect by its tokens; NaN if none is."""
         stated = parse_tagged_percent(answer.text, "score")
         expected = expected_numbers(answer, SCHEMA) if self.is_structured else []
         return expected[0] / 100 if len(expected) == 1 and not math.isnan(expected[0]) else stated
@@ -269,7 +269,7 @@ class _Pairs:
     answers: list[Answer] = field(default_factory=list)
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
+        """Return the stated hop of each pair (before, after), NaN if none in -1..1 is stated."""
         questions = [repeated(self.judge.pair_request(self.scene, *pair), self.repeat) for pair in pairs]
         answers = await ask_answers(self.ask, questions)
         self.answers.extend(answers)
@@ -280,7 +280,7 @@ class _Pairs:
 
 
 AskHops = Callable[[Sequence[tuple[int, int]]], Awaitable[FloatArray]]
-"""Returns the hop of each pair of points (before, after), NaN where it is unknown."""
+"""Returns the hop of each pair of points (before, after), NaN if it is unknown."""
 
 
 async def progress_by_hops(
@@ -305,7 +305,7 @@ async def progress_by_hops(
     progress[0] = known = 0
     for t in range(1, n):
         if known < t - 1 and readable:
-            # The hop from the point before says nothing where progress at that point is unknown.
+            # The hop from the point before says nothing if progress at that point is unknown.
             hops[t - 1] = (await ask_hops([(known, t)]))[0]
         if known == 0 and first_hop is not None:
             progress[t] = first_hop(hops[t - 1])
@@ -323,7 +323,7 @@ def progress_after_hop(progress: float, hop: float) -> float:
 def fuse_by_confidence(
     incremental: FloatArray, forward: FloatArray, backward: FloatArray, *, alpha: float, eps: float
 ) -> FloatArray:
-    """Fuse by eq 9-11 (see :class:`Hop`), from progress 0; NaN where a mode is, continuing from the last known."""
+    """Fuse by eq 9-11 (see :class:`Hop`), from progress 0; NaN if a mode is, continuing from the last known."""
     fused = np.full(len(incremental), np.nan)
     before = incremental_before = 0.0
     for t, (i, f, b) in enumerate(zip(incremental, forward, backward, strict=True)):

@@ -50,7 +50,7 @@ class ProcVlm(StructuredJudge):
 
     Several views share one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
     percentage in the tags), ``derived`` (the share of subgoals that are not among the remaining actions),
-    ``remaining`` (how many actions are listed), each NaN where the answer does not state it; and ``raw``, the
+    ``remaining`` (how many actions are listed), each NaN if the answer does not state it; and ``raw``, the
     stated values, where one lies outside 0..1.
 
     Verdicts come from the remaining actions: a subgoal that is listed is not done, one that is not listed is
@@ -60,7 +60,7 @@ class ProcVlm(StructuredJudge):
     the first timestamp of that. The model states no probability, so verdicts have no score.
 
     The success score is 1 where the last progress is at least ``success_at``, else 0 (ProcVLM counts success
-    from 95 %), NaN where it is unknown. The fact ``unread`` counts answers without a readable percentage.
+    from 95 %), NaN if it is unknown. The fact ``unread`` counts answers without a readable percentage.
 
     Attributes:
         model: ``ProcVLM-2B``, or any vision-language model that generates text.
@@ -80,11 +80,11 @@ class ProcVlm(StructuredJudge):
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
         structured: Hold answers to the form that the question asks for: a list out of the subgoals, or that none is
-            left, and a percentage; or ``unknown`` in their place. Where the prompt gives no subgoals, only the
+            left, and a percentage; or ``unknown`` in their place. If the prompt gives no subgoals, only the
             percentage is held. ``None`` does so where the model supports it, but for ProcVLM's own checkpoints. Where
             the model returns the log-probabilities of its answers, progress is then the expected value of the
             number's tokens (channel ``expected``). The channel ``schema_mass`` is the smallest probability that the
-            model gave to the allowed tokens of an answer, where it states it.
+            model gave to the allowed tokens of an answer if it states it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -149,7 +149,7 @@ class ProcVlm(StructuredJudge):
         )
 
     def _remaining(self, text: str) -> tuple[str, ...] | None:
-        """Return the actions that an answer says are left; ``None`` where it does not say, or says unknown."""
+        """Return the actions that an answer says are left; ``None`` if it does not say, or says unknown."""
         actions = parse_remaining_actions(text)
         return None if self.is_structured and actions == (UNKNOWN,) else actions
 

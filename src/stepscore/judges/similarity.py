@@ -132,7 +132,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the curve; one relative to the first frame has no point there, where it is 0 by definition."""
+        """Return the curve; one relative to the first frame has no point there if it is 0 by definition."""
         count = None if self.fps is not None else self.frames
         sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_frames)
         if len(sampled) < 2:
@@ -239,7 +239,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
 
 
 def _mean_of_known(rows: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean over views at each point, of those that are known there; NaN where none is."""
+    """Return the mean over views at each point, of those that are known there; NaN if none is."""
     values = np.stack(rows)
     known = ~np.isnan(values)
     total = np.where(known, values, 0.0).sum(axis=0)

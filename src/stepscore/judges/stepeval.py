@@ -58,7 +58,7 @@ class StepEval(StructuredJudge):
 
     Several views are shown in one question, arranged by ``layout``; a subgoal with a view of its own points
     the model to it. The success score is the lowest of the subgoals' scores (the most that all of them
-    together can be worth), NaN where any verdict is unknown.
+    together can be worth), NaN if any verdict is unknown.
 
     Attributes:
         model: Any vision-language model; see ``answer`` for its capabilities.
@@ -88,7 +88,7 @@ class StepEval(StructuredJudge):
         max_tokens: Length at which a text answer is cut.
         structured: Hold text answers to the JSON that the question asks for, where a verdict is yes, no or unknown.
             ``None`` does so where the model supports it. The fact ``schema_mass`` is then the smallest probability
-            that it gave to the allowed tokens, where it states it.
+            that it gave to the allowed tokens if it states it.
     """
 
     model: Model = field(metadata=names("model"))

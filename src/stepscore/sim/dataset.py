@@ -12,7 +12,7 @@ A step has ``observation.images.VIEW`` and, as float32:
 =============================  ===================================================================================
 observation.state              the hand's x, y and z in metres, and how far the gripper is open (0..1)
 observation.environment_state  x, y and z of the object, of the target and of the task's second object, 9 numbers
-                               for every task; zeros where it has no second object. Privileged: no camera shows it
+                               for every task; zeros if it has no second object. Privileged: no camera shows it
 action                         the hand's motion (1 is a centimetre) and the fingers' (-1 opens), within -1..1
 =============================  ===================================================================================
 

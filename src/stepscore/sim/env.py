@@ -93,7 +93,7 @@ class SimEnv:
 
     @property
     def mark(self) -> FloatArray | None:
-        """The position of the goal's mark, shape (3,); ``None`` where the goal is an object."""
+        """The position of the goal's mark, shape (3,); ``None`` if the goal is an object."""
         return np.array(self._env._target_pos, dtype=np.float64) if self.task.mark else None
 
     def reset(self, seed: int) -> State:

@@ -9,7 +9,7 @@ wrong-target       the expert observes object and goal 8 to 15 cm away from wher
 retreat            the hand lets go at some point of the way, goes back to where it began and stays there
 short:CM           it stops that many centimetres short of the goal (4 by default)
 undo               some time after success (at once where it would not last) the task is undone: by the
-                   expert of the opposite task where there is one, else by going the same way back
+                   expert of the opposite task if there is one, else by going the same way back
 slow               everything at 45 to 75 % of the speed
 hesitate           pauses of random length at random times
 detour             at some point of the way the hand first goes to a place 10 to 18 cm aside, then on
@@ -93,7 +93,7 @@ class Disturbance:
         return action
 
     def calls_opposite_expert(self, context: PolicyContext) -> bool:
-        """Return whether the expert of the opposite task, where there is one, acts from now on."""
+        """Return whether the expert of the opposite task, if any, acts from now on."""
         return False
 
 

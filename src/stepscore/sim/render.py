@@ -151,7 +151,7 @@ class SceneRenderer:
         self._headlight = model.vis.headlight.diffuse.copy()
 
     def render(self, data: Any, view: str, mark: FloatArray | None = None) -> Frames:
-        """Return the image of one view, uint8 of shape (size, size, 3), with the mark where there is one."""
+        """Return the image of one view, uint8 of shape (size, size, 3), with the mark if there is one."""
         mujoco = import_module("mujoco")
 
         scene = self._renderer.scene

@@ -105,7 +105,7 @@ class _TimeTaken:
 
 
 def _rate(speed: float | None) -> str:
-    """Return a rate of episodes as a person reads it; empty where it is not known yet."""
+    """Return a rate of episodes as a person reads it; empty if it is not known yet."""
     if not speed:
         return ""
     return f"{speed:.1f} a second" if speed >= 1 else f"{60 * speed:.1f} a minute"

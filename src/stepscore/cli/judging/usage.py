@@ -46,7 +46,7 @@ def print_usage(run: Run) -> None:
 
 
 def print_prefix_cache(saved: Mapping[str, Any]) -> None:
-    """Print how much of the prompts the server had in its prefix cache; nothing where nothing was looked up."""
+    """Print how much of the prompts the server had in its prefix cache; nothing if nothing was looked up."""
     if looked_up := saved["looked_up"]:
         share = percent(saved["found"] / looked_up)
         err().print(

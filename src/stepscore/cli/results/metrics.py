@@ -148,7 +148,7 @@ def metrics(
 
 @dataclass(frozen=True)
 class _Results:
-    """What the tables asked for are made of; empty where they do not need it."""
+    """What the tables asked for are made of; empty if they do not need it."""
 
     estimates: list[GroupEstimate]
     subgoals: list[SubgoalTable]
@@ -284,7 +284,7 @@ def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format
 
 
 def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
-    """Return how policies fail: once for every judge, where there are several."""
+    """Return how policies fail: once for every judge if there are several."""
     from stepscore.analysis import episode_groups, failure_modes_by_policy
 
     groups = episode_groups(episodes, apart)

@@ -172,7 +172,7 @@ def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
 
 
 def _print_end(tuned: Tuned, written: Path) -> None:
-    """Print what was spent, where it is, and how to judge with the choice."""
+    """Print what was spent if it is, and how to judge with the choice."""
     spent = tuned.spent
     cost = "unknown" if spent.cost is None else f"{'' if spent.exact else 'at most '}{spent.cost:.4f}"
     lines = [

@@ -87,7 +87,7 @@ async def ask_answers(ask: Ask, requests: Sequence[Generate]) -> list[Answer]:
 
 
 def least_mass(answers: Iterable[Answer]) -> dict[str, float]:
-    """Return the fact ``schema_mass`` of several answers: the smallest; nothing where no model stated it."""
+    """Return the fact ``schema_mass`` of several answers: the smallest; nothing if no model stated it."""
     known = [answer.schema_mass for answer in answers if answer.schema_mass is not None]
     return {"schema_mass": min(known)} if known else {}
 

@@ -42,7 +42,7 @@ class FittedMap:
     """Maps and the judge they belong to.
 
     Attributes:
-        map: The map to progress; ``None`` where no progress was labelled.
+        map: The map to progress; ``None`` if no progress was labelled.
         channel: Series of the curve that it takes: ``progress``, ``margin``, ``raw`` ...
         judge: Name of the judge it was fitted for.
         version: That judge's version.
@@ -54,7 +54,7 @@ class FittedMap:
         identity: Digests of the model's weights, or the revision its server reports; ``None`` in files of format 1.
         success: The map to the probability of success, where one was fitted.
         fingerprints: Of all episodes that either map was fitted on; none are known in files of format 1.
-        done_at: Mapped progress at the end that separates labelled successes from failures best; ``None`` where
+        done_at: Mapped progress at the end that separates labelled successes from failures best; ``None`` if
             nothing says so.
     """
 
@@ -284,5 +284,5 @@ class CalibratedJudge:
         return None if self.fitted is None else self.fitted.content()
 
     def calibrated(self, judgement: Judgement, episode: Episode) -> Judgement:
-        """Return a judgement with progress and success mapped, where there is a map."""
+        """Return a judgement with progress and success mapped if there is a map."""
         return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)

@@ -25,6 +25,6 @@ def progress_curve(
 
 
 def success_at_end(curve: Curve, success_at: float) -> float:
-    """Return 1 where the last progress is at least ``success_at``, else 0; NaN where it is unknown."""
+    """Return 1 where the last progress is at least ``success_at``, else 0; NaN if it is unknown."""
     last = float(curve.progress[-1])
     return math.nan if math.isnan(last) else float(last >= success_at)

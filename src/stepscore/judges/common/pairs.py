@@ -51,8 +51,8 @@ class PairPreference:
     """How likely the first of two episodes got further.
 
     Attributes:
-        forward: The probability, asked with the first episode first; NaN where unknown.
-        swapped: The same probability, asked with the second episode first; ``None`` where that was not asked.
+        forward: The probability, asked with the first episode first; NaN if unknown.
+        swapped: The same probability, asked with the second episode first; ``None`` if that was not asked.
     """
 
     forward: float
@@ -60,7 +60,7 @@ class PairPreference:
 
     @property
     def probability(self) -> float:
-        """The mean of both orders, or the one that was asked; NaN where one that was asked is unknown."""
+        """The mean of both orders, or the one that was asked; NaN if one that was asked is unknown."""
         return self.forward if self.swapped is None else (self.forward + self.swapped) / 2
 
     @property

@@ -152,7 +152,7 @@ def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
 
 
 def percent_value(digits: str, *, has_sign: bool) -> float:
-    """Return a stated number as percent; NaN where, without a percent sign, it could be a fraction of 1 as well."""
+    """Return a stated number as percent; NaN if, without a percent sign, it could be a fraction of 1 as well."""
     value = float(digits)
     return math.nan if not has_sign and 0 < abs(value) <= 1 else value
 

@@ -39,7 +39,7 @@ def causal_prefixes(
     """Return the frames to show at a fixed rate from the first frame on, the last frame, and each prefix's count.
 
     What is shown of a video up to some time does not depend on what comes after it, so that a video cut there is
-    judged as a live session would judge it then. Only where a video needs more than ``max_frames`` is the rate
+    judged as a live session would judge it then. Only if a video needs more than ``max_frames`` is the rate
     halved, as often as it takes. Counts are even but for the last; there are at most ``prefixes`` of them, from
     ``min_first`` on (at most half of the frames) to all.
     """

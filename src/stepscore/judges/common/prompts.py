@@ -4,7 +4,7 @@ Four marks are all there is::
 
     {instruction}        replaced by a text
     {{images}}           images go here
-    ?reason: some text   this line only where ``reason`` is asked for
+    ?reason: some text   this line only if ``reason`` is asked for
     [task]               a section of its own begins here
 
 Braces around anything that is not a given field (a JSON example, the ``{i}`` of a published prompt) are left alone,

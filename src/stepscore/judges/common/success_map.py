@@ -54,17 +54,17 @@ class FittedSuccess:
         return episode.success_mode in (None, self.mode)
 
     def probabilities(self, curve: Curve, episode: Episode) -> FloatArray:
-        """Return the probability of success after each prefix, shape (n,); NaN where the score is unknown."""
+        """Return the probability of success after each prefix, shape (n,); NaN if the score is unknown."""
         return self.map.apply(channel_values(curve, self.channel), self.task_of(episode))
 
     def task_of(self, episode: Episode) -> str | None:
-        """Return the name by which the map has a term for the episode's task; ``None`` where it has none."""
+        """Return the name by which the map has a term for the episode's task; ``None`` if it has none."""
         names = (episode.task, episode.instruction)
         return next((name for name in names if name is not None and name in self.map.task_terms), None)
 
 
 def final_score(values: FloatArray, mode: SuccessMode) -> float:
-    """Return the score of an episode: the last prefix's, or the highest for mode ``ever``; NaN where unknown."""
+    """Return the score of an episode: the last prefix's, or the highest for mode ``ever``; NaN if unknown."""
     if not len(values):
         return float("nan")
     return float(np.max(values) if mode == "ever" else values[-1])

@@ -1,6 +1,6 @@
 """The formats in which other tools write progress, one pure function each. ``docs/judges/recorded.md`` lists them.
 
-A parser repeats what the file states: one value per row, NaN where the file has none, nothing added, filled
+A parser repeats what the file states: one value per row, NaN if the file has none, nothing added, filled
 or rescaled. A cell that is not a number is a CurveError that names file, row and column.
 """
 
@@ -44,13 +44,13 @@ class RecordedCurve:
     """A file's curve and verdicts of one episode.
 
     Attributes:
-        values: Progress as written, one per row, NaN where unknown; ``None`` where the file has no curve.
-        times: Seconds of each row, strictly increasing; ``None`` where the file does not say.
-        frames: Frame number of each row, strictly increasing; ``None`` where the file does not say.
+        values: Progress as written, one per row, NaN if unknown; ``None`` if the file has no curve.
+        times: Seconds of each row, strictly increasing; ``None`` if the file does not say.
+        frames: Frame number of each row, strictly increasing; ``None`` if the file does not say.
         channels: Other series, one value per row.
         rows: Each row's number in the file, for messages.
         verdicts: One per subgoal.
-        success_score: 0..1, NaN where the file does not say.
+        success_score: 0..1, NaN if the file does not say.
     """
 
     values: FloatArray | None = None
@@ -162,7 +162,7 @@ def _listed(rows: Rows) -> str:
 
 
 def _points(rows: Rows, progress: str) -> Rows | None:
-    """Return the rows that are points of the curve; ``None`` where there are none."""
+    """Return the rows that are points of the curve; ``None`` if there are none."""
     cells = rows.cells(progress) if progress in rows.columns else [ABSENT] * len(rows)
     kept: list[int] = []
     for row, (cell, subgoal, score) in enumerate(zip(cells, *_verdict_cells(rows), strict=True)):

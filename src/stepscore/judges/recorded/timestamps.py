@@ -75,7 +75,7 @@ def _frame_times(episode: Episode, path: Path) -> FloatArray:
 
 
 def check_within(second: float, what: str, episode: Episode) -> None:
-    """Raise CurveError where a time lies more than a frame after the video's end. NaN passes."""
+    """Raise CurveError if a time lies more than a frame after the video's end. NaN passes."""
     info = episode.info
     if info is not None and second > info.duration_s + 1.0 / info.fps:
         raise CurveError(

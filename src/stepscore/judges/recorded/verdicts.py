@@ -16,7 +16,7 @@ VERDICT_COLUMNS = ("subgoal", "answer", "score", "when_s", "why")
 
 
 def parse_success_score(rows: Rows) -> float:
-    """Return the episode's success score, NaN where no row states one; rows that state one must agree."""
+    """Return the episode's success score, NaN if no row states one; rows that state one must agree."""
     if "success_score" not in rows.columns:
         return math.nan
     scores = rows.floats("success_score")

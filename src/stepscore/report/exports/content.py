@@ -31,7 +31,7 @@ class EpisodeContent:
 
     Attributes:
         data: What the runs hold of it: instruction, labels, stages, curves and verdicts.
-        truth: Its true progress; ``None`` where nothing is known.
+        truth: Its true progress; ``None`` if nothing is known.
         channels: The further channels of each judge's curve, by the judge's name.
         views: Its cameras; of one that cannot be read, why.
         worst: The time to look at, where it failed; from the first judge with a curve.

@@ -5,8 +5,8 @@ side. Below ``/EPISODE``::
 
     instruction             what was asked for and what came of it, as a text
     video/VIEW              the camera's frames
-    progress/JUDGE          the judged curve; NaN where unknown
-    progress/truth          labelled progress, where there is any
+    progress/JUDGE          the judged curve; NaN if unknown
+    progress/truth          labelled progress if there is any
     channels/JUDGE/NAME     every further channel of the curve
     stages                  labelled stages, as states over time
     subgoals/JUDGE/N_NAME   the verdict: a state over time, and subgoal, answer, score, when_s, why, label as values

@@ -27,7 +27,7 @@ class Packed(TypedDict):
 
 
 class Dict(TypedDict):
-    """A column of few distinct strings: `values[codes[i]]`, null where codes[i] is -1."""
+    """A column of few distinct strings: `values[codes[i]]`, null if codes[i] is -1."""
 
     values: list[str]
     codes: list[int]
@@ -89,7 +89,7 @@ class EpisodeTable(TypedDict):
     id: list[str]  # Unique together with source
     key: list[str] | None  # For URLs, where ids are not unique (several sources); null: use id
     source: Dict
-    task: Dict  # -1 where the source names no task; Group.task and SubgoalTable.task are then null
+    task: Dict  # -1 if the source names no task; Group.task and SubgoalTable.task are then null
     policy: Dict
     robot: Dict
     dataset: Dict
@@ -169,7 +169,7 @@ class ShownFrames(TypedDict):
     frames: Packed  # The recorded frame of each frame
     n_frames: int  # Of the recorded video, from start_s on
     fps: float
-    times: Packed | None  # Seconds of each recorded frame, where that is not i / fps
+    times: Packed | None  # Seconds of each recorded frame if that is not i / fps
 
 
 class VideoTable(TypedDict):
@@ -279,7 +279,7 @@ class Judgements(JudgementRows):
     values: dict[str, Packed]
     curves: Curves
     verdicts: VerdictTable
-    # Where the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
+    # If the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
     # have no points and no rows.
     paged: PagedRows | None
 

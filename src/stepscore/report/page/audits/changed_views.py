@@ -84,7 +84,7 @@ class Changes:
 
     @property
     def note(self) -> str:
-        """Return what to know of the video shown; empty where it is what the judge saw."""
+        """Return what to know of the video shown; empty if it is what the judge saw."""
         seen = [one for one in self.changes if one["change"] not in TIMING | INSTRUCTION]
         if not seen:
             return ""

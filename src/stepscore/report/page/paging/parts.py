@@ -69,7 +69,7 @@ class ServedParts:
         return f"{self._build}-{name}"
 
     def read(self, name: str) -> bytes | None:
-        """Return a part as JSON; ``None`` where there is none."""
+        """Return a part as JSON; ``None`` if there is none."""
         build, _, rest = name.partition("-")
         if not NAME.fullmatch(name) or not build.isdigit():
             return None

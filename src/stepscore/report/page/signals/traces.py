@@ -57,7 +57,7 @@ class Trace:
         episode: Its place on the page.
         layout: Signals and dimensions.
         times: Seconds, (points,).
-        values: (points, dimensions); NaN where unknown.
+        values: (points, dimensions); NaN if unknown.
         steps: How many steps were recorded.
     """
 
@@ -181,7 +181,7 @@ def packed_traces(traces: Sequence[Trace]) -> columns.TraceTable:
 
 
 def _range(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the greatest known value of each dimension; NaN where none is known."""
+    """Return the least and the greatest known value of each dimension; NaN if none is known."""
     low = np.min(values, axis=0, initial=np.inf, where=np.isfinite(values))
     high = np.max(values, axis=0, initial=-np.inf, where=np.isfinite(values))
     known = low <= high
@@ -189,11 +189,11 @@ def _range(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _shares(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return each dimension as a share of its range; 0 where it is constant, NaN where it is unknown."""
+    """Return each dimension as a share of its range; 0 where it is constant, NaN if it is unknown."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         return np.where(high > low, (values - low) / (high - low), np.where(np.isnan(values), np.nan, 0.0))
 
 
 def _codes(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the dimensions one after the other, each over its own range as 0.._CODES; NaN where unknown."""
+    """Return the dimensions one after the other, each over its own range as 0.._CODES; NaN if unknown."""
     return np.asarray(np.round(_shares(values, low, high) * _CODES).T.ravel(), dtype=np.float64)

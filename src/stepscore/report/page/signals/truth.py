@@ -75,7 +75,7 @@ def straight_points(
 
     Args:
         times: Increasing, (n,).
-        values: One curve (n,), or several that share their points, (n, curves); NaN where unknown.
+        values: One curve (n,), or several that share their points, (n, curves); NaN if unknown.
         tolerance: Most by which a line may be off.
         most: Keep at most this many points, those furthest off first; ``None`` for no limit.
     """
