@@ -105,13 +105,13 @@ def _interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
 
 def _from_exit(error: SystemExit) -> tuple[int, str, str]:
     if error.code is None or isinstance(error.code, int):
-        # rich answers a closed pipe by an exit of its own.
+        # rich exits on a closed pipe.
         return OK if isinstance(error.__context__, BrokenPipeError) else error.code or OK, "", ""
     return REFUSED, "Error", str(error.code)
 
 
 def _from_click(error: BaseException) -> tuple[int, str, str]:
-    """Describe an exit that a command asked for, or a wrong usage that the parser found."""
+    """Describe an exit that a command requested, or a usage error that the parser found."""
     code = int(getattr(error, "exit_code", REFUSED))
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return code, "", ""  # the help is printed already
@@ -125,7 +125,7 @@ _TYPES = {"int": "an integer", "float": "a number", "bool": "true or false"}
 
 
 def _plain_message(error: Any) -> str:
-    """Return the parser's message; of a value of the wrong type, with the value and without a validator's words."""
+    """Return the parser's message, with the value and the expected type if the type is wrong."""
     message: str = error.format_message()
     found = getattr(error.__cause__, "errors", None)
     wrong = found()[0] if callable(found) else {}
@@ -137,7 +137,7 @@ def _plain_message(error: Any) -> str:
 
 
 def _os_error_text(error: OSError) -> str:
-    """Return a message that names the file, or else whatever can be found to be the cause."""
+    """Return a message that names the file, or else the cause if it can be found."""
     reason = error.strerror or str(error) or type(error).__name__
     if error.filename is not None:
         names = [
@@ -160,7 +160,7 @@ def _folder_exists() -> bool:
 
 
 def _let_the_next_one_kill() -> None:
-    """Let a further Ctrl-C end the process at once: a thread that does not end must not hold it."""
+    """Let another Ctrl-C end the process at once, even if a thread does not end."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)

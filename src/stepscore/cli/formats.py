@@ -28,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON. Sh
 
 
 def chosen_format(given: Format | None, *, json: bool = False) -> Format:
-    """Return the form that the two options ask for; an error if they disagree."""
+    """Return the form that the two options choose; an error if they disagree."""
     if json and given not in (None, Format.JSON):
         raise OptionError(f"--json and --format {given} cannot be combined; use one of them.")
     return Format.JSON if json else given or Format.TABLE

@@ -1,4 +1,4 @@
-"""Options of a judge or a model on the command line, ``-J KEY=VALUE``: values read by what the option declares."""
+"""Options of a judge or a model, ``-J KEY=VALUE``: values parsed by the declared type of the option."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PAIR = re.compile(r"\w[\w-]*=.*", re.DOTALL)
 
 def read_over(words: Sequence[str], make: Callable[..., object]) -> tuple[str, dict[str, list[object]]]:
     """Return the source and the values to try of each option in ``SOURCE frames=8,16 views=a,a+b``."""
-    # A path may hold "=": one that is there is the source.
+    # A path may contain "=": an existing one is the source.
     pairs = [word for word in words if _PAIR.fullmatch(word) and not _exists(word)]
     sources = [word for word in words if word not in pairs]
     if len(sources) != 1:

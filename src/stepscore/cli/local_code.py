@@ -29,7 +29,7 @@ EXAMPLES = "docs/reference/extending.md"
 
 
 def judge_name(text: str) -> str:
-    """Return the name of the judge of ``--judge``; one in a file is loaded, and then has one in this process."""
+    """Return the name of the judge of ``--judge``; one in a file is loaded and registered first."""
     from stepscore.judges import judge_registry
 
     return _registered(text, "--judge", judge_registry, JUDGE_PARTS)
@@ -86,7 +86,7 @@ def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[s
 
 
 def _file_and_name(text: str, flag: str, what: str) -> tuple[Path, str] | None:
-    """Return the file of ``FILE.py:NAME`` and the name in it; ``None`` for what names no file."""
+    """Return file and name of ``FILE.py:NAME``; ``None`` if the text names no file."""
     file, colon, attribute = text.rpartition(":")
     if colon and file.endswith(".py"):
         return Path(file).expanduser(), attribute
@@ -104,7 +104,7 @@ def _digest(path: Path, given: str) -> str:
 
 
 def _imported(path: Path, digest: str) -> ModuleType:
-    """Import a file as a module of its own; whatever it raises is an OptionError that names the line."""
+    """Import a file as a separate module; an exception in it becomes an OptionError with the line."""
     name = f"{LOCAL_MODULE_PREFIX}{path.stem}_{digest[:8]}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):

@@ -22,7 +22,7 @@ def main() -> NoReturn:
     terminated = False
 
     def stop(number: int, frame: Any) -> None:
-        """Stop as Ctrl-C does, by whatever handles it now: an event loop cancels its tasks first."""
+        """Stop as Ctrl-C does, through its current handler: an event loop cancels its tasks first."""
         nonlocal terminated
         terminated = True
         handle = signal.getsignal(signal.SIGINT)
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
 
         streams.prepare_streams()
         try:
-            # By its name, because it takes a while to import, and an interrupt then is reported as any other.
+            # Imported here, because it takes a while and an interrupt during it is handled below.
             app: Any = import_module("stepscore.cli.app")
             context = app.parse(arguments)
             traceback = traceback or context.params.get("traceback") is True
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
             code = max(code, exit_codes.report(problem, traceback=traceback))
         return code
     except KeyboardInterrupt:
-        # Before the modules above were there, or a second time.
+        # Before the modules above were imported, or a second interrupt.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("Interrupted.", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _printing_tracebacks(wanted: bool) -> Iterator[None]:
-    """Print the tracebacks of what becomes a row, too, here and in worker processes."""
+    """Print also the tracebacks of errors that become rows, here and in worker processes."""
     from stepscore._tracebacks import TRACEBACK_VARIABLE, TracebackPrinter
 
     if not wanted:

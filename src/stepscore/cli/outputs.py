@@ -40,7 +40,7 @@ def check_output(path: Path, output: Output, *, force: bool) -> None:
     try:
         if force or not os.path.lexists(path) or _is_empty(path) or output.is_own(path):
             return
-    except ValueError:  # a name that no file can have: writing it says so
+    except ValueError:  # an impossible file name: writing reports it
         return
     there, anyway = ("is not empty", "write into it") if path.is_dir() else ("exists", "overwrite it")
     raise OptionError(
@@ -63,7 +63,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the beginning of a regular file; nothing of anything else, and of what cannot be read."""
+    """Return the beginning of a regular file; empty for anything else or an unreadable file."""
     try:
         if not path.is_file():
             return b""
@@ -92,7 +92,7 @@ def _lines_with(*keys: str) -> Callable[[Path], bool]:
 
 
 def _has(*patterns: str, named: dict[str, Callable[[Path], bool]] | None = None) -> Callable[[Path], bool]:
-    """Return a check of a folder: it has a file of one of these names, or of ``named``, whose content must be own."""
+    """Return a check that a folder has a file of one of these names, or of ``named`` with our content."""
 
     def check(folder: Path) -> bool:
         found = [(one, is_own(one)) for name, is_own in (named or {}).items() for one in folder.glob(name)]
@@ -120,14 +120,14 @@ def _has_provenance(path: Path) -> bool:
 
 _JSON = r'\{\s*"format":\s*\d+,\s*'
 _RUN = ("run.json", "journal.jsonl", "shards.json")
-"""Files of a run folder, of which one is there as soon as it is begun."""
+"""Files of a run folder, one of which exists from its beginning."""
 PAGE = Output("a report page", _begins("<!doctype html>.*stepscore-data", 1 << 22))
 MAP = Output("a calibration map", _begins(_JSON + '"judge"'))
 PAIRS = Output("pairs", _lines_with("id", "episode", "before_s", "after_s", "change"))
 TEMPLATE = Output("a chat template", _begins(r"\{%- if raw_turn is defined"))
 WEIGHTS = Output("weights", _has_provenance)
 EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
-# Where a figure of each format names its maker: any text may have the word.
+# Where a figure of each format names its creator: the word may occur in any text.
 _MADE = r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
 FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
 RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))
@@ -155,7 +155,7 @@ CHECKPOINT = Output("a checkpoint", _has("training.jsonl", "training.pt"))
 
 def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
     """Return the folder of ``-o`` (an option callback); raise OptionError if it cannot be a folder."""
-    if folder is not None and not context.resilient_parsing:  # a shell that completes a word refuses nothing
+    if folder is not None and not context.resilient_parsing:  # no refusals during shell completion
         _refuse_below_a_file(folder, folder)
     return folder
 
@@ -182,7 +182,7 @@ def new_table(context: typer.Context, file: Path | None) -> Path | None:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name too long, a NUL: writing says so
+    except (OSError, ValueError):  # a name too long, a NUL: writing reports it
         return False
 
 

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes more than two seconds, and none for work that does not."""
+"""A progress bar for work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PATIENCE_S = 2.0
 """Seconds after which a bar is shown."""
 
 REFRESH_S = 0.2
-"""Seconds between two looks at how far it is."""
+"""Seconds between two updates."""
 
-# What a command imports takes a second or more on a busy machine: a person has waited for that as well.
+# Imports take a second or more on a busy machine, and the user has waited for them too.
 _LOADED = time.monotonic()
 
 
 @dataclass(eq=False)
 class Phase:
-    """What is being done: its title, how many items it has if that is known, how many are done, and since when."""
+    """A phase of work: its title, its number of items if known, how many are done, and its start."""
 
     title: str
     total: int | None = None
@@ -63,7 +63,7 @@ class PhasesBar:
         return announced or [first]
 
     def start(self) -> None:
-        """Begin to wait; where stderr is not a terminal nothing will be drawn."""
+        """Begin to wait; nothing is drawn unless stderr is a terminal."""
         console = err()
         if console.is_terminal and not console.is_dumb_terminal:
             starting = time.monotonic() - _LOADED
@@ -91,7 +91,7 @@ class PhasesBar:
 
 
 def bar() -> Progress:
-    """Return a bar for phases that goes away at its end."""
+    """Return a bar for phases that disappears at its end."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (
@@ -100,7 +100,7 @@ def bar() -> Progress:
         TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[time]}"),
     )
-    # What is printed to stdout meanwhile stays there.
+    # Output printed to stdout meanwhile is kept.
     return Progress(*columns, console=err(), transient=True, auto_refresh=False, redirect_stdout=False)
 
 
@@ -122,7 +122,7 @@ def _count(done: int, total: int | None) -> str:
 
 
 def _time(phase: Phase) -> str:
-    """Return the time taken, and where there is a rate, the time left at the rate so far."""
+    """Return the time taken and, if there is a rate, the time left."""
     taken = time.monotonic() - phase.began
     if phase.total is None or not phase.done:
         return minutes(taken)

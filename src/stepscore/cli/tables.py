@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 MAX_FIRST_COLUMN = 24
-"""Characters that the first column of a table gets at most before it folds."""
+"""Most characters of a table's first column before it folds."""
 
 
 class Terminal(Console):
@@ -45,7 +45,7 @@ class Terminal(Console):
         super().print(*(safe_text(o) if isinstance(o, str) else o for o in objects), **options)
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again, which rich is handling: it would exit with a code of its own."""
+        """Raise the error again: rich would exit with its own code."""
         raise
 
 
@@ -77,7 +77,7 @@ def print_csv(rows: Sequence[Row]) -> None:
     writer.writerows(
         {name: "" if _plain(value) is None else value for name, value in row.items()} for row in rows
     )
-    # In a file the data stay what they are.
+    # Data in a file stay unchanged.
     sys.stdout.write(safe_text(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
 
 
@@ -120,7 +120,7 @@ def print_result(
 
 
 def _flat(row: Row) -> Row:
-    """Return a row without nesting: what its episodes share is a column for each key."""
+    """Return a row without nesting, a column for each key of the group."""
     return {**row.get("group", {}), **{name: value for name, value in row.items() if name != "group"}}
 
 

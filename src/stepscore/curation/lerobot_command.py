@@ -47,7 +47,7 @@ def _dataset_flags(run: Run) -> list[str]:
     source = Path(row["source"])
     if not source.exists():
         return [f"--dataset.repo_id={row['source']}"]
-    # LeRobot requires a name even for a dataset on disk; any name with an owner will do.
+    # LeRobot requires a name even for a dataset on disk; any owner/name works.
     name = row["dataset"] or source.name
     return [
         f"--dataset.repo_id={name if '/' in name else f'local/{name}'}",

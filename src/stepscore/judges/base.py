@@ -63,7 +63,7 @@ class JudgeTraits:
 
     @classmethod
     def of(cls, judge: object) -> Self:
-        """Return what a judge states."""
+        """Return the traits of a judge."""
         stated: dict[str, Any] = {f.name: getattr(judge, f.name, f.default) for f in fields(cls)}
         return cls(**stated)
 
@@ -80,13 +80,13 @@ class SingleModelJudge:
 
 
 class StructuredJudge(SingleModelJudge):
-    """Mixin for a judge that asks in words and may hold the answers to a schema, by its option ``structured``."""
+    """Mixin for a judge with text answers that its option ``structured`` constrains by a schema."""
 
     structured: bool | None
 
     @property
     def is_structured(self) -> bool:
-        """Whether answers are held to a schema: as the option says, else if the model supports it."""
+        """Whether answers are constrained by a schema: the option, by default if the model supports it."""
         return self.model.capabilities.structured if self.structured is None else self.structured
 
     @property

@@ -31,7 +31,7 @@ def sample_times(episode: Episode, points: int) -> FloatArray:
 
 
 class Baseline(Protocol):
-    """A judge that needs nothing of an episode but its id and the times to score."""
+    """A judge that needs only an episode's id and the times to score."""
 
     def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
         """Return the judgement at these times, in seconds, strictly increasing."""
@@ -163,7 +163,7 @@ class ImageDifference:
         return {"points": self.points, "size": self.size}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the curve; frames are decoded beside the event loop."""
+        """Return the curve; frames are decoded outside the event loop."""
         if not episode.views:
             raise EpisodeError(f"Episode {episode.id} has no video; image-difference needs one.")
         return await asyncio.get_running_loop().run_in_executor(None, self._judge, episode)

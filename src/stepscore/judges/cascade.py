@@ -93,7 +93,7 @@ class Cascade:
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the cheap judgement, or the expensive one where the cheap one does not suffice."""
+        """Return the cheap judgement, or the expensive one if the cheap one does not suffice."""
         cheap = await _ask_judge(self.first, episode, ask)
         other = None if self.also is None else await _ask_judge(self.also, episode, ask)
         first = {"first_score": cheap.success_score}

@@ -178,7 +178,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
         numbers = [len(examples) + at + 1 for at in range(len(frames))]
         stated = parse_frame_percentages(answer.text, numbers, cut=answer.finish == "length")
         if question.schema is not None and (spans := list(number_spans(question.schema, answer.text))):
-            # The schema says where the numbers are: no percentage of a description is taken for one, and 1 is 1 %.
+            # The schema locates the numbers: percentages in descriptions do not count, and 1 is 1 %.
             pairs = zip(numbers, spans, strict=True)
             stated = {number: float(answer.text[slice(*span)]) for number, span in pairs if span is not None}
             expected = dict(zip(numbers, expected_numbers(answer, question.schema), strict=False))

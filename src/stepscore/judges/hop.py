@@ -50,7 +50,7 @@ THUMBNAIL_SIZE = 128
 PIXEL_CHANGE = 25
 """Levels of 255 by which a pixel must differ to count as changed."""
 SCHEMA = Written(("<score>", Number(-100, 100, plus=True, unit="%"), "</score>"))
-"""The form of an answer, as the question asks for it."""
+"""The form of an answer, as in the question."""
 GOAL = -1
 """Means the goal image instead of the number of a sampled frame."""
 
@@ -186,11 +186,11 @@ class Hop(StructuredJudge):
         return await _Pairs(self, scene, ask, repeat).hops(pairs)
 
     def comparison_goals(self, episode: Episode, change: float) -> tuple[str, ...]:
-        """Return the views whose goal image a comparison shows; none where it looks like the start."""
+        """Return the views whose goal image a comparison shows; none if it looks like the start."""
         return goal_views(episode) if change >= self.alike else ()
 
     def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
-        """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""
+        """Return the possible mode and the views with a usable goal image; warn if the mode changes."""
         goals = goal_views(episode)
         if goals and change >= self.alike:
             return self.mode, goals

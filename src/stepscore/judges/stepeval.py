@@ -47,7 +47,7 @@ Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
 AnswerFormat = Literal["text", "tokens", "statement"]
 RULES_PREFIX = "stepeval_rules_"
 MAX_RULES_BYTES = 1_000_000
-"""Longest file of rules; it goes into every question."""
+"""Longest file of rules, which is part of every question."""
 REPEAT_TEMPERATURE = 0.7
 """Default sampling temperature where a question is repeated."""
 

@@ -25,7 +25,7 @@ async def statement_scores(
     Each view is scored separately and the mean is taken; a subgoal with a ``view`` takes the score of that view.
     """
     body, cue = load_prompt(PROMPT).split_last_sentence()
-    # The instruction goes along for models that recognise the scene by it.
+    # The instruction is included for models that recognise the scene by it.
     claims = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
     prompts = tuple(
         video_prompt(body.fill(instruction=claim.strip()), prefill=cue, template="open") for claim in claims

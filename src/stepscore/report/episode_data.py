@@ -135,7 +135,7 @@ def _nan(value: float | None) -> float:
 
 
 TRUTH_NAMES = {"progress labels": "labelled progress", "stages": "progress by labelled stages"}
-"""How truth is called where it is drawn, by where it is from."""
+"""Name of the truth in figures, by its source."""
 
 _STAGE_SAMPLES = 60
 

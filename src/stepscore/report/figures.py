@@ -248,7 +248,7 @@ _Drawings = dict[str, "Figure | _EpisodeInputs"]
 
 
 def _with_curves(inputs: _Inputs) -> EpisodeMetrics:
-    """Return the metrics whose curves say something about the groups; refuse runs where only baselines have any."""
+    """Return the metrics that have curves of judges; refuse runs in which only baselines have curves."""
     metrics = metrics_of(inputs.metrics, inputs.by)
     if metrics is not inputs.metrics and not any(len(times) for times, _ in metrics.curves):
         raise OptionError(metrics.notes[0])

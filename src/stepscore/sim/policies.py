@@ -142,7 +142,7 @@ class _Retreat(_Halting):
 
 class _Short(_Halting):
     def halts(self, context: PolicyContext) -> bool:
-        # Where the whole way is hardly longer than that, two fifths of it remain.
+        # If the whole way is hardly longer than that, two fifths of it remain.
         return context.status.gap <= min(self.value / 100.0, 0.4 * context.start_gap)
 
 

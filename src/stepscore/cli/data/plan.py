@@ -120,7 +120,7 @@ def _plan_instruction(
 def _plan_source(
     source: str, model: Model, call_options: CallOptions, *, structured: bool | None
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
-    """Draft all tasks of a source; an error if not one could be drafted."""
+    """Draft all tasks of a source; an error if none could be drafted."""
     from stepscore.episodes import open_episodes
     from stepscore.procedures import plan_tasks
 

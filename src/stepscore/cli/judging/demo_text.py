@@ -67,7 +67,7 @@ def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
             soft_wrap=True,
         )
     for command, what in commands:
-        # A command stays one line, to be copied; what it does is folded.
+        # A command stays on one line, to be copied; its description is folded.
         out().print(f"   {command}", soft_wrap=True)
         out().print(Padding(Text(what), (0, 0, 0, 6), expand=False))
 
@@ -90,10 +90,10 @@ def time_axis(first: float, last: float, mark: float | None, width: int = WIDTH)
     if mark is not None:
         text = f"↑ {mark:.1f} s"
         place = min(int((mark - first) / ((last - first) or 1.0) * width), width - 1)
-        if place + len(text) > width:  # the arrow stays at its time; the seconds go before it
+        if place + len(text) > width:  # the arrow stays at its time, so the seconds precede it
             text = f"{mark:.1f} s ↑"
             place -= len(text) - 1
-        # A time at an edge gives way to the arrow's.
+        # The arrow's time replaces a time at an edge.
         labels = [(at, label) for at, label in labels if at + len(label) < place or at > place + len(text)]
         labels = sorted([*labels, (place, text)])
     line = ""
@@ -140,7 +140,7 @@ def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> Table:
 
 
 def _cell(estimate: Estimate) -> str:
-    """Return an estimate in whole percent: more digits say nothing of so few rollouts."""
+    """Return an estimate in whole percent: few rollouts do not support more digits."""
     if not estimate.n:
         return "–"
     return f"{100 * estimate.value:.0f}\n{100 * estimate.lo:.0f}…{100 * estimate.hi:.0f}"

@@ -67,7 +67,7 @@ def judge(
     chosen = judge_flags.open(name)
     opened_engine = engine.open()
     call_options = engine.call_options(budget)
-    if not dry_run:  # which sends nothing, and asks for nothing that is not installed
+    if not dry_run:  # which sends nothing, and needs nothing that is not installed
         call_options.check(chosen.models)
     cameras = source_flags.cameras
     listed = source_flags.open(source)
@@ -138,7 +138,7 @@ def print_dry_run(
     views: list[str] | None,
     what: str = "episodes",
 ) -> None:
-    """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 where none can."""
+    """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 if none can."""
     from stepscore.cli.tables import out
     from stepscore.runs import dry_run
 
@@ -220,7 +220,7 @@ def summarise(run: Run, *, selected: Collection[str] | None = None) -> int:
 
 
 def _next_step(run: Run, judged: int, coverage: Sequence[float]) -> str:
-    """Return what to do next; a run of which nothing is known has no metrics to look at."""
+    """Return what to do next; without a known judgement there are no metrics to look at."""
     if not judged:
         return "Next: fix the cause, then rerun this command."
     if coverage and not any(coverage):

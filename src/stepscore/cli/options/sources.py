@@ -82,7 +82,7 @@ Goal = Annotated[
 
 @dataclass(frozen=True)
 class SourceFlags:
-    """What is read of a source that is judged."""
+    """The episodes to judge: their source, cameras, labels and goals."""
 
     views: Views = None
     task: Task = None
@@ -119,14 +119,14 @@ class SourceFlags:
         return episodes
 
     def inspect_command(self, source: str) -> str:
-        """Return the command that lists what is wrong with a source and the files joined to it."""
+        """Return the command that lists the problems of a source and the files joined to it."""
         flags = {"--labels": self.labels, "--subgoals": self.subgoals, "--reader": self.reader}
         words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
         return shlex.join(["stepscore", "inspect", source, *words])
 
 
 def print_notes(episodes: Episodes) -> None:
-    """Print what was joined to a source, and what lies beside it and was not."""
+    """Print which files were joined to a source, and which files next to it were not."""
     for note in episodes.notes:
         err().print(note, soft_wrap=True, markup=False)
 
@@ -161,7 +161,7 @@ def chosen_ids(listed: Sequence[tuple[str, int | None]], text: str) -> list[str]
         elif span["last"] is None:
             chosen.append(numbered.get(_index(part), part))
         else:
-            # Of a range only what is there is looked at: its end may be any number.
+            # Only existing numbers of a range are visited: its end may be any number.
             first, last = _index(span["first"]), _index(span["last"])
             chosen += [name for number, name in numbered.items() if first <= number <= last]
     if not chosen:
@@ -173,5 +173,5 @@ _SPAN = re.compile(r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
 
 
 def _index(digits: str) -> int:
-    """Return a number of an episode; of absurdly many digits, one that no episode has."""
+    """Return an episode's number; for absurdly many digits, one that no episode has."""
     return int(digits) if len(digits) < 19 else 10**18

@@ -1,4 +1,4 @@
-"""``stepscore merge``: make one run of shards or of several runs, or one labels file of several."""
+"""``stepscore merge``: merge shards or runs into one run, or labels files into one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscore.runs import Merged
 
 MAX_PRINTED = 20
-"""Lines about what is missing or contradicts itself that are printed; run.json has all."""
+"""Printed lines about missing or contradictory parts; run.json has all."""
 
 
 def merge(

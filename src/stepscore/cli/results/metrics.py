@@ -148,7 +148,7 @@ def metrics(
 
 @dataclass(frozen=True)
 class _Results:
-    """What the tables asked for are made of; empty if they do not need it."""
+    """The inputs of the requested tables; empty if they do not need them."""
 
     estimates: list[GroupEstimate]
     subgoals: list[SubgoalTable]
@@ -157,7 +157,7 @@ class _Results:
     accepted: list[Abstention] | None
 
     def records(self, show: Show) -> list[dict[str, Any]]:
-        """Return what --json prints: every row of the tables asked for."""
+        """Return the rows of the requested tables, for --json."""
         from stepscore.analysis.tables import abstention_records, failure_mode_records, judge_records
 
         rows: list[dict[str, Any]] = []

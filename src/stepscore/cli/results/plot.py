@@ -100,7 +100,7 @@ def plot(
 
 
 def _figures_in(folder: Path, kinds: list[str]) -> list[Path]:
-    """Return the files of a folder that figures of these kinds may replace; a name may have an episode or a page."""
+    """Return the files in a folder that figures of these kinds may replace, for any episode or page."""
     names = "|".join(
         f"{kind}_.*" if kind in ("trace", "sheet", "overlay") else rf"{kind}(-\d+)?" for kind in kinds
     )

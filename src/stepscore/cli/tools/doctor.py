@@ -18,7 +18,7 @@ from stepscore.cli.tables import out, print_result, table
 from stepscore.errors import install_command
 
 CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydantic", "starlette")
-"""Packages of the core whose versions matter most to a report of a bug."""
+"""Packages of the core whose versions matter most in a bug report."""
 NOTES = {
     "embedded": "in the package, only for scenes of `stepscore sim`",
     "mock": "for tests",
@@ -26,7 +26,7 @@ NOTES = {
     "sglang": "asks a server on this machine, or -M base-url=URL",
     "vllm": "asks a server on this machine, or -M base-url=URL",
 }
-"""What a backend that can run here still asks for."""
+"""What a backend that can run here still needs."""
 
 Row = dict[str, Any]
 
@@ -114,7 +114,7 @@ def _judges(ready: set[str]) -> list[Row]:
 def _examined(
     name: str, get: Callable[[str], Callable[..., object]], row: Callable[[str, Callable[..., object]], Row]
 ) -> Row:
-    """Return the row of something registered; a package of another's that cannot be imported is one of them."""
+    """Return the row of a registered object; a third-party package may fail to import."""
     try:
         return row(name, get(name))
     except Exception as error:  # third-party code may raise anything
@@ -129,7 +129,7 @@ def _version(package: str) -> str | None:
 
 
 def _tables(found: dict[str, Any]) -> list[PrintedTable]:
-    """Return what is found as tables, as a report of a bug shows them."""
+    """Return the findings as tables for a bug report."""
     versions = {name: found[name] for name in ("stepscore", "python", "platform")} | found["packages"]
     tables = [_printed("Versions", ("name", "version"), list(versions.items()))]
     for title, ready in (("Extras", "installed"), ("Models", "runs here"), ("Judges", "runs here")):

@@ -70,7 +70,7 @@ SarmTraining = Annotated[
     ),
 ]
 PRINT_EVERY_S = 10.0
-"""Seconds between two lines about the steps if there is no terminal for a bar."""
+"""Seconds between two progress lines without a terminal."""
 
 
 @app.command("vlm")

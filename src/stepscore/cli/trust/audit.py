@@ -145,7 +145,7 @@ def audit(
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
         raise typer.Exit(1) from None
     written = result.write(out, output.measured_by)
-    if output.page:  # before anything is printed: what reads the output may have left, as head does
+    if output.page:  # before anything is printed: the reader of the output may have closed it, as head does
         from stepscore.report import write_audit_report
 
         with show_progress():
@@ -163,7 +163,7 @@ def audit(
 
 
 class _AuditBars(RunBars):
-    """The bars of an audit's runs, and one for what is done before, between and after them."""
+    """The bars of an audit's runs, and one for the work before, between and after them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _AuditBars(RunBars):
         super().__exit__(*details)
 
     def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
-        """Return the items and show how many were taken: below the bar of a run, or instead of it once it is full."""
+        """Return the items and show how many were taken, below the bar of a run or instead of a full one."""
         if self._bar is not None and not self._bar.full:
             yield from self._bar.track(items, title, total)
             return
@@ -193,7 +193,7 @@ class _AuditBars(RunBars):
 def _judge_shard(
     episodes: Episodes, judge: Judge, out: Path, shard: Shard, audit_options: AuditOptions
 ) -> None:
-    """Judge a shard of every run of an audit, and print how large a part of each it is."""
+    """Judge a shard of every run of an audit, and print its share of each."""
     from stepscore.audit import audit_shard
     from stepscore.runs import CallOptions
 

@@ -250,7 +250,7 @@ def _with_given(
     questions: Path | None,
     goal: str | None,
 ) -> BenchmarkParts:
-    """Return the parts of the benchmark, those of the command line in the place of its own."""
+    """Return the parts of the benchmark, overridden by the command line."""
     return replace(
         parts,
         labels=labels or parts.labels,
@@ -273,7 +273,7 @@ def _check(
     judges: Sequence[Entry],
     form: Format,
 ) -> None:
-    """Measure a row again; exit with 1 where it does not reproduce."""
+    """Measure a row again; exit with 1 if it does not reproduce."""
     from stepscore.audit.board import check_row, check_table, read_row
 
     row = read_row(file)

@@ -205,7 +205,7 @@ def _from_file(path: Path, columns: str, images: Path | None) -> AskedPairs:
 
 
 def _print_dry_run(test: PairTest, call_options: CallOptions, views: list[str] | None) -> None:
-    """Print what would be asked."""
+    """Print the planned questions."""
     what = "pairs" if test.by == "compare" else "episodes"
     print_dry_run(test.shown, test.scored, call_options, views, what)
     for name, part in test.plan.parts.items() if test.plan is not None else ():
@@ -214,7 +214,7 @@ def _print_dry_run(test: PairTest, call_options: CallOptions, views: list[str] |
 
 
 def _finish(runs: Sequence[Run], out: Path) -> None:
-    """Print where the run is, and what could not be judged; exit with 1 where something could not."""
+    """Print the run's path and the failed pairs; exit with 1 if there are any."""
     failures: dict[str, str] = {}
     for run in runs:
         rows = run.judgements().select(["episode_id", "error"]).to_pylist()

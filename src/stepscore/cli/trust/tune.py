@@ -155,7 +155,7 @@ def _command(
 
 
 def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
-    """Return what a tuning will judge, and what that takes."""
+    """Return the planned trials and their cost."""
     (choose, test), trials = plan.split.scenes, len(plan.grid.trials)
     judged = (
         f"{trials} trials ({plan.grid.combinations} combinations) on {len(plan.split.choose)} episodes of {choose} "
@@ -172,7 +172,7 @@ def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
 
 
 def _print_end(tuned: Tuned, written: Path) -> None:
-    """Print what was spent if it is, and how to judge with the choice."""
+    """Print the money spent, if any, and the command that judges with the choice."""
     spent = tuned.spent
     cost = "unknown" if spent.cost is None else f"{'' if spent.exact else 'at most '}{spent.cost:.4f}"
     lines = [

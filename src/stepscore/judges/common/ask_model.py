@@ -1,4 +1,4 @@
-"""How a judge sends its requests: what the model must be capable of, and several requests at a time."""
+"""How a judge sends its requests: required capabilities, and several requests at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscore.models import (
 )
 
 MAX_CONCURRENT_REQUESTS = 8
-"""Requests of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
+"""Concurrent requests of one episode: enough for a busy server, few enough decoded frames in memory."""
 
 R = TypeVar("R", Answer, Scores, ProgressPredictions)
 
@@ -103,7 +103,7 @@ async def ask_progress(ask: Ask, requests: Sequence[PredictProgress]) -> list[Pr
 
 
 async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list[R]:
-    """Return all responses. After a failure no more is sent, and those under way are waited for: they are paid."""
+    """Return all responses. After a failure nothing more is sent, but calls in flight are awaited: they are paid."""
     slots, failed = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS), list[Exception]()
 
     async def send(request: Request) -> Response | None:

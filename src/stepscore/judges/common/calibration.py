@@ -34,7 +34,7 @@ MAX_FILE_BYTES = 100_000_000
 """Longest calibration map that is read."""
 
 IDENTITY_KEYS = ("weights", "gate", "revision", "root")
-"""Parts of a model's description that tell its weights from others of the same name."""
+"""Parts of a model's description that identify its weights among others of the same name."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class FittedMap:
         judged = replace(judgement, curve=self.apply(judgement.curve), facts=facts)
         if self.success is None or not self.success.holds_for(episode):
             return judged
-        # From the curve as it was: the map may take the progress that the other one has just replaced.
+        # From the original curve: the map may take the progress that the other one has just replaced.
         probabilities = self.success.probabilities(judgement.curve, episode)
         assert judged.curve is not None
         channels = {**judged.curve.channels, PROBABILITY_CHANNEL: probabilities}
@@ -238,7 +238,7 @@ def calibration_mismatch(fitted: FittedMap, judge: Calibratable, model: Model | 
 
 
 def model_identity(description: Mapping[str, object] | None) -> dict[str, object]:
-    """Return what tells a model's weights from others of its name: digests, or the revision its server reports."""
+    """Return what identifies a model's weights: digests, or the revision that its server reports."""
     return {key: value for key, value in (description or {}).items() if key in IDENTITY_KEYS}
 
 
@@ -280,7 +280,7 @@ class CalibratedJudge:
             object.__setattr__(self, "fitted", fitted)
 
     def map_content(self) -> dict[str, object] | None:
-        """Return what of the map can change a number; ``None`` without one."""
+        """Return the part of the map that can change a number; ``None`` without a map."""
         return None if self.fitted is None else self.fitted.content()
 
     def calibrated(self, judgement: Judgement, episode: Episode) -> Judgement:

@@ -27,11 +27,11 @@ MAX_LOGPROBS = 20
 """Most log-probabilities that are requested at a token of an answer."""
 
 MAX_LOGPROBS_IN_ALL = 20_000
-"""Most log-probabilities of an answer: more do not fit into what is read of a server's response."""
+"""Most log-probabilities of an answer: more would exceed the limit of a server's response."""
 
 
 def logprobs_to_request(model: Model, max_tokens: int) -> int:
-    """Return how many log-probabilities to request at every token of an answer whose numbers are to be expected."""
+    """Return how many log-probabilities to request per token for the expected value of numbers."""
     return min(MAX_LOGPROBS, model.capabilities.answer_logprobs, MAX_LOGPROBS_IN_ALL // max_tokens)
 
 

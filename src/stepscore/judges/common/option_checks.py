@@ -12,7 +12,7 @@ OptionCheck: TypeAlias = Callable[[str, object], None]
 """Takes an option's name and value; raises OptionError where the value is not allowed."""
 
 MOST = 100_000
-"""Most frames, points or tokens that an option may ask for; a slip of the finger must not fill the memory."""
+"""Most frames, points or tokens of an option, so that a typo cannot fill the memory."""
 
 
 def check_options(judge: object, **checks: OptionCheck) -> None:

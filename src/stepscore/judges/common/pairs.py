@@ -41,7 +41,7 @@ class FrameComparer(Protocol):
 
 
 def repeated(request: Generate, repeat: int) -> Generate:
-    """Return a request as the ``repeat``-th of its kind: cached on its own, and with a seed of its own."""
+    """Return a request as the ``repeat``-th of its kind, with its own cache key and seed."""
     seed = request.seed if request.seed is None else request.seed + repeat
     return replace(request, repeat=repeat, seed=seed)
 

@@ -33,7 +33,7 @@ _WORDS: Mapping[str, VerdictAnswer] = {
     "unclear": "unknown",
     "uncertain": "unknown",
 }
-# A verdict word that is a clause of its own: "Yes, it is open." and "Answer: no", but not "no doubt" and not
+# A verdict word that is a separate clause: "Yes, it is open." and "Answer: no", but not "no doubt" and not
 # "yes and no".
 _CLAUSE = re.compile(
     rf"(?:^|[.,;:!?\n(\"'*])[^\S\n]*[\"'*_`]*({'|'.join(_WORDS)})[\"'*_`]*"
@@ -62,7 +62,7 @@ def strip_thinking(text: str) -> str:
 
 
 def normalize_text(text: str) -> str:
-    """Return a text as it is compared: lower case, single spaces, no punctuation around it."""
+    """Return a text for comparison: lower case, single spaces, no punctuation around it."""
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*_()[]")
 
 
@@ -103,7 +103,7 @@ def parse_tagged_percent(text: str, tag: str) -> float:
 
 
 def parse_subgoal_answer(text: str) -> SubgoalAnswer:
-    """Return the answer to a question about one subgoal: a JSON object with ``answer``, else a word of its own."""
+    """Return the answer to a question about one subgoal: a JSON object with ``answer``, else a single word."""
     answer = strip_thinking(text)
     entries = [entry for entry in _entries(answer) if "answer" in entry]
     if entries:
@@ -232,7 +232,7 @@ def _subgoal_index(entry: Mapping[str, object], names: Sequence[str]) -> int | N
 
 
 def _leading_word(text: str) -> VerdictAnswer | None:
-    """Return the verdict word a text begins with, if no clause of its own contradicts it."""
+    """Return the verdict word a text begins with, unless another clause contradicts it."""
     begins = _LEAD.match(text)
     rest = text[begins.end() :] if begins else text
     first = _CLAUSE.match(rest.lstrip())

@@ -50,7 +50,7 @@ class FittedSuccess:
         }
 
     def holds_for(self, episode: Episode) -> bool:
-        """Return whether the episode's success counts as in the map; one that does not say so is taken to."""
+        """Return whether the episode's success mode is the map's; an episode without a mode counts as yes."""
         return episode.success_mode in (None, self.mode)
 
     def probabilities(self, curve: Curve, episode: Episode) -> FloatArray:

@@ -25,7 +25,7 @@ MAX_TIME_S = 1e9
 """Latest time of a row, in seconds: 31 years."""
 
 _KEYS = ("episode_id", "episode_index", "index")
-# A file with one of these columns but neither time_s nor frame did not mean its times to be reconstructed.
+# The author of a file with one of these columns did not mean its times to be reconstructed.
 _NEARLY_TIMES = (
     "time",
     "times",

@@ -119,7 +119,7 @@ class SarmSession:
     def _forget(self, new: FloatArray, raw: FloatArray) -> None:
         """Drop frames and points that no later window or mean can use."""
         now = float(self._times[-1])
-        # A window holds the last frame recorded by a timestamp: one frame further back may still be needed.
+        # A window contains the last frame recorded by a timestamp, so one frame further back may be needed.
         reach = now - self._model.config.window.reach_s - self._model.config.window.gap_s
         keep = np.flatnonzero((self._times >= reach) | (np.arange(len(self._times)) == 0))
         older = np.searchsorted(self._times, reach) - 1

@@ -1,4 +1,4 @@
-"""What is exported of an episode: its recording, and what each run and its labels state of it."""
+"""The exported content of an episode: its recording, judgements and labels."""
 
 from __future__ import annotations
 

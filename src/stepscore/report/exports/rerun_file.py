@@ -82,7 +82,7 @@ def _recording(rr: Any, target: Path) -> Iterator[rr.RecordingStream]:
     recording = rr.RecordingStream(APPLICATION, send_properties=False)
     if not rr.is_enabled(recording):
         raise OptionError("Rerun is switched off by the environment variable RERUN. Unset it.")
-    # Of the writing, not of the episode: a second clock would only confuse.
+    # The time of writing, which would be a confusing second clock.
     recording.set_log_time_enabled(False)
     recording.set_log_tick_enabled(False)
     recording.save(target)
@@ -95,7 +95,7 @@ def _recording(rr: Any, target: Path) -> Iterator[rr.RecordingStream]:
 
 @contextmanager
 def _strict(rr: Any) -> Iterator[None]:
-    """Let Rerun raise what it would else only print."""
+    """Let Rerun raise errors instead of printing them."""
     before = rr.strict_mode()
     rr.set_strict_mode(True)
     try:

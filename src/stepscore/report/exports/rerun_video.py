@@ -24,7 +24,7 @@ JPEG_QUALITY = 90
 
 
 class LoggedVideo(NamedTuple):
-    """How many frames were written, and what is to be known about them."""
+    """How many frames were written, with a note about them."""
 
     frames: int
     note: str = ""

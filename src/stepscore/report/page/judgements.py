@@ -175,7 +175,7 @@ def _channels(run: Run, ids: Sequence[str]) -> dict[str, list[FloatArray]]:
 
 
 def _rules(done: DoneRule, episodes: Sequence[Any]) -> columns.CurveRules:
-    """Return what the page keeps of every curve, wherever its points are."""
+    """Return the page's facts about every curve, wherever its points are."""
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
     return {

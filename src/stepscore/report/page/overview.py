@@ -72,7 +72,7 @@ def leaderboard_labels(leaderboards: Sequence[Leaderboard]) -> list[str]:
 
 
 def run_rows(leaderboards: Sequence[Leaderboard], pack: Pack) -> list[schema.RunInfo]:
-    """Return what the page says of every run, in the order in which they were given."""
+    """Return the page's description of every run, in the order given."""
     facts = {
         number: _run(run)
         for leaderboard in leaderboards
@@ -157,7 +157,7 @@ def _usage(run: Run) -> schema.Usage:
 def warnings_of(
     leaderboards: Sequence[Leaderboard], labels: Sequence[str], rows: Sequence[schema.RunInfo]
 ) -> list[schema.Warning]:
-    """Return what a reader must know before comparing numbers."""
+    """Return warnings to read before comparing numbers."""
     warnings = _protocols(leaderboards, labels)
     for row in rows:
         if row["errors"]:

@@ -1,4 +1,4 @@
-"""Frames of the worst failures as small JPEGs inside the page: they show wherever it is opened, without a video."""
+"""Frames of the worst failures as small JPEGs inside the page, visible without the videos."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def audit_page_data(
 def _audit(
     stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, pack: Pack, changes: dict[str, str]
 ) -> schema.AuditData:
-    """Return what the audit showed."""
+    """Return the results of the audit."""
     audit = stored.audit
     places = {row["episode_id"]: place for place, row in enumerate(index.rows)}
     trivial = list(dict.fromkeys(result.judge for result in audit.trivial))
@@ -253,6 +253,6 @@ def shown_runs(audit: Audit) -> dict[str, Run]:
 
 
 def run_label(name: str, run: Run) -> str:
-    """Return what the page calls a run of an audit."""
+    """Return the page's name for a run of an audit."""
     judge = " ".join(filter(None, (run.judge, run.model)))
     return f"{judge}, {NAMES[name]}" if name in NAMES else judge

@@ -94,7 +94,7 @@ class Changes:
 
 
 def changes_of(row: Mapping[str, Any]) -> Changes | None:
-    """Return what was changed of an episode's row; ``None`` for one as recorded, or that does not say."""
+    """Return the changes of an episode's row; ``None`` for a recorded one or if unknown."""
     try:
         metadata = json.loads(row["metadata"] or "{}")
         recorded, changes = metadata["changed_from"], metadata["changed"]

@@ -52,7 +52,7 @@ class FileParts:
 
 
 class ServedParts:
-    """Files in a folder of the server's own, of the page as it is now and as it was before."""
+    """Files in the server's own folder, of the current page and the one before."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="stepscore-page-")
@@ -64,7 +64,7 @@ class ServedParts:
         shutil.rmtree(self._at(self._build - 2), ignore_errors=True)
 
     def write(self, name: str, value: Mapping[str, object]) -> str:
-        """Keep a part under a name of its own for every build."""
+        """Keep a part under a separate name for every build."""
         write_text(self._at(self._build) / f"{name}.json", _json(value), errors="replace", make_folder=True)
         return f"{self._build}-{name}"
 
@@ -88,7 +88,7 @@ def parts_folder(page: Path) -> Path:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts of an earlier page, and their folder where nothing else is in it."""
+    """Remove the parts of an earlier page, and their folder if nothing else is in it."""
     if not folder.is_dir():
         return
     for path in folder.glob("*.js"):
