@@ -95,9 +95,7 @@ LATER = (
     "src/stepscore/rewards/*",
     "src/stepscore/judges/published/*",
     "docs/models/embedded.md",
-    "tools/*",
     "web/*",
-    "CONTRIBUTING.md",
 )
 """Files and help pages whose idioms are still to be rewritten; taking one out is one line."""
 
