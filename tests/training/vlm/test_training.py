@@ -55,7 +55,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledVideo]:
     return read_videos(TINY_SIM, SIZE, tmp_path_factory.mktemp("frames"))[::3]
 
 
-def trainer(videos: list[LabelledVideo], folder: Path, **options: float) -> VlmTrainer:
+def trainer(videos: list[LabelledVideo], folder: Path, **options: float | str) -> VlmTrainer:
     texts = vlm_setup.texts_of(videos, {})
     network, tokenizer = vlm_setup.new_network(texts, SIZES, 0)
     folder.mkdir(exist_ok=True)
@@ -432,6 +432,30 @@ def test_the_vision_encoder_is_trained_first_where_states_are_recorded(
     run.run(on_step=on_step)
     assert len(losses) == 13
     assert np.mean(losses[8:12]) < losses[0]
+
+
+def test_bfloat16_products_give_nearly_the_same_loss_and_keep_float32_weights(
+    videos: list[LabelledVideo], tmp_path: Path
+) -> None:
+    options = {"vision_pretrain_steps": 1, "steps": 2, "image_questions_from": 0.0}
+    losses: dict[str, list[float]] = {}
+    for dtype in ("float32", "bfloat16"):
+        run = trainer(videos, tmp_path / dtype, **options, dtype=dtype)
+        run.run(on_step=lambda step, loss, dtype=dtype: losses.setdefault(dtype, []).append(loss))
+        assert {weights.dtype for weights in run.loss_computer.network.parameters()} == {torch.float32}
+    assert losses["bfloat16"] != losses["float32"]
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.03)
+
+
+def test_each_phase_ends_at_a_small_learning_rate() -> None:
+    config = VlmTrainConfig(
+        vision_pretrain_steps=200, align_steps=50, steps=300, frozen_vision_steps=300, warmup_steps=5
+    )
+    rates = [config.lr_at(step) for step in range(config.total_steps)]
+    assert max(rates[:200]) > 0.9 * config.lr
+    assert rates[199] < 0.04 * config.lr  # the encoder is frozen from here on
+    assert max(rates[200:250]) <= config.lr
+    assert rates[-1] < 0.04 * config.lr
 
 
 def test_the_language_model_is_then_aligned_with_the_vision_encoder(

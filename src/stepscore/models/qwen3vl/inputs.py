@@ -195,10 +195,11 @@ def patches(frames: Frames, geometry: Geometry) -> Patches:
     n, height, width, colours = frames.shape
     p, m, t = geometry.patch, geometry.merge, geometry.temporal
     mean, std = (np.asarray(v, dtype=np.float32) * np.float32(255) for v in (geometry.mean, geometry.std))
-    x = (frames.astype(np.float32) - mean) / std
-    x = x.reshape(n // t, t, height // (p * m), m, p, width // (p * m), m, p, colours)
-    x = x.transpose(0, 2, 5, 3, 6, 8, 1, 4, 7)
-    return np.ascontiguousarray(x.reshape(-1, colours * t * p * p))
+    x = frames.reshape(n // t, t, height // (p * m), m, p, width // (p * m), m, p, colours)
+    # Reordered as bytes, a quarter of the floats.
+    x = x.transpose(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, colours, t * p * p)
+    rows = (x.astype(np.float32) - mean[:, None]) / std[:, None]
+    return rows.reshape(len(rows), -1)
 
 
 def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:

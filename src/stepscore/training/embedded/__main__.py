@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -176,6 +177,8 @@ def _named_source(text: str) -> tuple[str, str]:
 
 def main() -> None:
     """Run the command; print an error of the package without a traceback."""
+    # Some CPUs crash on oneDNN's newer bfloat16 kernels. Set before torch is imported.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     try:
         app()
     except StepScoreError as error:

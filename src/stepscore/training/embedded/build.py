@@ -30,7 +30,7 @@ from stepscore.training.vlm.processor_files import write_processor_files
 LOG_EVERY_STEPS = 50
 IMAGE_SIZE = 128
 """Pixels a side of the judge's input."""
-VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 5000, 300, 4200
+VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 7000, 300, 5000
 """Steps of the vision encoder alone, steps that align the language model with it, and steps of statements and
 questions, in which the vision encoder is frozen."""
 IMAGE_QUESTION_FRACTION, IMAGE_QUESTIONS_FROM = 0.6, 0.05
@@ -169,6 +169,7 @@ def training_job(work: Path, seed: int, threads: int, plan: BuildPlan = PLAN) ->
         image_size=IMAGE_SIZE,
         image_question_fraction=IMAGE_QUESTION_FRACTION,
         image_questions_from=IMAGE_QUESTIONS_FROM,
+        dtype="bfloat16",
         eval_datasets=(work / plan.validation.name,),
         paraphrases=PARAPHRASES_FILE,
         frames_dir=work / "frames",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from stepscore.models.qwen3vl import VisionTokens
 from stepscore.training.vlm.aux_heads import AuxHead, AuxLabelSpace, AuxTargets, VisionAuxHeads
+from stepscore.training.vlm.config import TrainDtype
 from stepscore.training.vlm.data.prompt_tree import TreeBatch
 from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 
@@ -52,6 +53,7 @@ class LossComputer:
         tokens: Ids of the image and video placeholder tokens.
         heads: Auxiliary heads; ``None`` without recorded states.
         number_ids: Tokens of 0 to 100, where the tokenizer has one for each.
+        dtype: Type of the network's matrix products.
     """
 
     network: Any
@@ -59,6 +61,7 @@ class LossComputer:
     tokens: VisionTokens
     heads: AuxHeads | None
     number_ids: Sequence[int] = ()
+    dtype: TrainDtype = "float32"
 
     def forward(
         self, batch: TreeBatch, pixels: Tensor, *, freeze_vision: bool = False
@@ -78,16 +81,18 @@ class LossComputer:
         visual = (ids == self.tokens.image) | (ids == self.tokens.video)
         text = network.model.language_model
         embedded = text.embed_tokens(ids).masked_scatter(visual[..., None], embeddings)
-        out = text(
-            inputs_embeds=embedded,
-            position_ids=torch.from_numpy(batch.position_ids).to(device),
-            attention_mask=torch.from_numpy(batch.attention_mask).to(device)[:, None],
-            use_cache=False,
-            visual_pos_masks=visual,
-            deepstack_visual_embeds=deep,
-            output_hidden_states=True,
-        )
-        return out.last_hidden_state, out.hidden_states[len(text.layers) // 2], embeddings
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.dtype == "bfloat16"):
+            out = text(
+                inputs_embeds=embedded,
+                position_ids=torch.from_numpy(batch.position_ids).to(device),
+                attention_mask=torch.from_numpy(batch.attention_mask).to(device)[:, None],
+                use_cache=False,
+                visual_pos_masks=visual,
+                deepstack_visual_embeds=deep,
+                output_hidden_states=True,
+            )
+        middle = out.hidden_states[len(text.layers) // 2]
+        return out.last_hidden_state.float(), middle.float(), embeddings
 
     def loss(
         self, batch: TreeBatch, pixels: Tensor, aux_targets: AuxTargets | None, *, freeze_vision: bool = False

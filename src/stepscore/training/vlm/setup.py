@@ -192,7 +192,7 @@ def build_trainer(
     layout = PromptLayout(encode, tokens, grid, geometry.temporal, HEAD)
     n_states = max((video.states.shape[1] for video in videos), default=0)
     patches = image_size // geometry.patch
-    vision = BatchedVisionEncoder(network.model.visual, patches, patches)
+    vision = BatchedVisionEncoder(network.model.visual, patches, patches, config.dtype)
     space, scaling, heads, pretraining = label_space_of(videos), None, None, None
     if n_states and all(video.states.shape[1] == n_states for video in videos):
         torch.manual_seed(config.seed)
@@ -203,7 +203,7 @@ def build_trainer(
         if config.vision_pretrain_steps:
             pretraining = VisionPretraining(videos, space, heads.vision, scaling, vision, geometry)
     numbers = number_ids(encode)
-    computer = LossComputer(network, vision, tokens, heads, numbers)
+    computer = LossComputer(network, vision, tokens, heads, numbers, config.dtype)
     questions = (
         ImageBatches(image_questions(videos), videos, layout, geometry, space, texts, number_ids=numbers)
         if config.image_question_fraction
@@ -234,7 +234,10 @@ def image_questions(videos: Sequence[LabelledVideo]) -> list[QuestionSource]:
 
 
 def image_judges() -> list[Judge]:
-    """Return the judges whose questions with single images are trained, with the options of each."""
+    """Return the judges whose questions with single images are trained, each as often as it is asked.
+
+    Hop and procvlm are learned slowest, and asked most.
+    """
     model = get_model("mock/yes")
     return [
         StepEval(model, strategy="per-subgoal", answer="tokens", frames=8),
@@ -243,12 +246,15 @@ def image_judges() -> list[Judge]:
         StepEval(model, strategy="per-subgoal", frames=8),
         StepEval(model, strategy="sequential", answer="tokens", frames=8),
         ProcVlm(model, window=4),
+        ProcVlm(model, window=4),
         ProcVlm(model, window=8),
         ProcVlm(model, window=4, pad=False),
         Hop(model),
         Hop(model),
         Hop(model),
+        Hop(model),
         Gvl(model, frames=6),
+        Gvl(model, frames=8),
         Gvl(model, frames=8),
     ]
 

@@ -105,9 +105,9 @@ class SmallVlmConfig:
     num_hidden_layers: int = 4
     num_attention_heads: int = 4
     intermediate_size: int = 512
-    vision_hidden_size: int = 128
+    vision_hidden_size: int = 192
     vision_depth: int = 4
-    vision_intermediate_size: int = 384
+    vision_intermediate_size: int = 512
     patch_size: int = 16
     image_size: int = 128
 

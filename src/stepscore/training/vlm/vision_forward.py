@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import Tensor
 
 from stepscore.errors import ModelError
+from stepscore.training.vlm.config import TrainDtype
 
 _TOLERANCE = 1e-3
 
@@ -24,13 +25,14 @@ class BatchedVisionEncoder:
         encoder: ``model.model.visual`` of a Qwen3-VL.
         rows: Patches down a block.
         columns: Patches across.
+        dtype: Type of the matrix products; results are float32.
 
     Raises:
         ModelError: The results differ from the stock encoder's.
     """
 
-    def __init__(self, encoder: Any, rows: int, columns: int) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: Any, rows: int, columns: int, dtype: TrainDtype = "float32") -> None:
+        self._encoder, self._dtype = encoder, dtype
         self.patches = rows * columns
         self._heads = encoder.blocks[0].attn.num_heads
         self._positions, self._cos, self._sin = _position_tables(encoder, rows, columns)
@@ -38,6 +40,11 @@ class BatchedVisionEncoder:
 
     def __call__(self, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return the embeddings of all blocks' tokens, in order, and deepstack's, one tensor a layer."""
+        with torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._dtype == "bfloat16"):
+            tokens, deep = self._encode(pixels)
+        return tokens.float(), [layer.float() for layer in deep]
+
+    def _encode(self, pixels: Tensor) -> tuple[Tensor, list[Tensor]]:
         encoder = self._encoder
         embed = encoder.patch_embed.proj
         n = len(pixels) // self.patches
@@ -57,7 +64,9 @@ class BatchedVisionEncoder:
     def _attend(self, attention: Any, x: Tensor) -> Tensor:
         n, length, _ = x.shape
         q, k, v = attention.qkv(x).reshape(n, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(self._rotate(q), self._rotate(k), v, scale=attention.scaling)
+        # Two products: on a CPU the fused attention takes ten times as long for blocks this short.
+        scores = self._rotate(q) @ self._rotate(k).transpose(-1, -2) * attention.scaling
+        mixed = scores.softmax(-1) @ v
         projected: Tensor = attention.proj(mixed.transpose(1, 2).reshape(n, length, -1))
         return projected
 
@@ -73,7 +82,7 @@ class BatchedVisionEncoder:
         pixels = pixels.to(encoder.patch_embed.proj.weight)
         # Two blocks of one frame pair each, as a video gives them.
         stock = encoder(pixels, grid_thw=torch.tensor([[2, rows, columns]], device=pixels.device))
-        tokens, deep = self(pixels)
+        tokens, deep = self._encode(pixels)
         pairs = [(stock.pooler_output, tokens), *zip(stock.deepstack_features, deep, strict=True)]
         worst = max(float((torch.as_tensor(a).reshape(b.shape) - b).abs().max()) for a, b in pairs)
         if not worst < _TOLERANCE * max(1.0, float(tokens.abs().max())):

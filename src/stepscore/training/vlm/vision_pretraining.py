@@ -21,6 +21,9 @@ from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 
 SECOND_HALF_FRACTION = 0.4
 """Fraction of pairs drawn from the second half of a video alone."""
+FRAME_GAPS, GAP_PROBS = (0, 1, 2, 4, 8), (0.35, 0.35, 0.1, 0.1, 0.1)
+"""Frames between the two of a pair, and how likely each is: questions with single images show one frame twice, and
+clips sample at several rates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,8 @@ class VisionPretraining:
             first = len(video) // 2 if rng.random() < SECOND_HALF_FRACTION else 0
             at = int(rng.integers(first, len(video)))
             views = list(video.views)
-            frames = video.views[views[int(rng.integers(len(views)))]][[max(0, at - 1), at]]
+            gap = int(rng.choice(FRAME_GAPS, p=GAP_PROBS))
+            frames = video.views[views[int(rng.integers(len(views)))]][[max(0, at - gap), at]]
             images.append(augmented(frames, rng, share=0.4))
             targets.add(video, [at])
         pixels = torch.from_numpy(patches(np.concatenate(images), self.geometry))
