@@ -127,7 +127,7 @@ PAIRS = Output("pairs", _lines_with("id", "episode", "before_s", "after_s", "cha
 TEMPLATE = Output("a chat template", _begins(r"\{%- if raw_turn is defined"))
 WEIGHTS = Output("weights", _has_provenance)
 EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
-# Where a figure of each format names its creator: the word may occur in any text.
+# Where a figure of each format names its maker: any text may have the word.
 _MADE = r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
 FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
 RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))
