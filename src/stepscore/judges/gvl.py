@@ -59,16 +59,16 @@ MIN_COVERAGE = 0.5
 class Gvl(CalibratedJudge, StructuredJudge):
     """Progress = the percentage the model states for a frame, over 100, back in order of time.
 
-    One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
+    One question per episode and view. Frames carry numbers, and a percentage counts only with its frame's
     number: a frame that is missing, or stated twice and differently, is unknown. A percentage outside 0..100
     is kept only in the channel ``raw``.
 
     The success score is the published one, the VOC: the rank correlation of the stated percentages with time,
     with 0 for a negative one (the fact ``voc`` keeps its sign). It is unknown when fewer than half of the
     frames were answered. A correlation is not a verdict: success by judge is unknown without a success map. The
-    fact ``unread`` counts percentages that were asked for and not stated.
+    fact ``unread`` counts percentages that are missing in the answer.
 
-    Several views are asked about one by one at the same timestamps, each in an order of its own; progress is the
+    Several views are asked about one by one at the same timestamps, each in its own order; progress is the
     mean over the views that answered, and each view's answer is in ``raw:VIEW``.
 
     Attributes:
@@ -86,11 +86,11 @@ class Gvl(CalibratedJudge, StructuredJudge):
         temperature: Sampling temperature; 0 for the likeliest answer.
         max_tokens: Length at which the answer is cut; a number cut through is not read.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
-        structured: Hold the answer to the form that the question asks for: every frame once, in the order shown, each
-            with a percentage or ``unknown``. ``None`` does so where the model supports it. Where the model returns
+        structured: Constrain the answer to the question's form: every frame once, in the order shown, each
+            with a percentage or ``unknown``. ``None``: if the model supports it. If the model returns
             the log-probabilities of its answers, a percentage is then the expected value of the number's tokens. The
-            fact ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it
-            states it.
+            fact ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, if it
+            reports it.
     """
 
     model: Model = field(metadata=names("model"))

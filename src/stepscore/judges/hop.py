@@ -1,7 +1,7 @@
 """A hop judge: how much closer to the goal is this frame than that one?
 
 The model is shown the start, the goal, a BEFORE and an AFTER, and states the hop between the two: the share of
-what was left that got done, or of what was done that came undone. Prompt shape, modes and laws are those of
+what was left that got done, or of what was done that came undone. Prompt shape, modes and formulas are those of
 Robo-Dopamine and PRM-as-a-Judge (code v1.0), the wording is ours. With three views a question holds their
 eight images: START and END of the main view, BEFORE and AFTER of all three.
 """
@@ -106,7 +106,7 @@ class Hop(StructuredJudge):
         fusion: ``"mean"`` or ``"confident"``.
         points: Points to judge after the first frame, evenly up to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
-        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_points: With ``fps``: at most this many, evenly spread.
         size: Longer side of each image in pixels; ``None`` for the recorded size.
         alike: Goal and start look alike if fewer than this share of pixels differ; 0 turns the check off.
         clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
@@ -114,10 +114,10 @@ class Hop(StructuredJudge):
         eps: Of eq 9 (the paper gives no value).
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
-        structured: Hold answers to the form that the question asks for, ``<score>+25%</score>`` or
-            ``<score>unknown</score>``. ``None`` does so where the model supports it. Where the model returns the
+        structured: Constrain answers to the question's form, ``<score>+25%</score>`` or
+            ``<score>unknown</score>``. ``None``: if the model supports it. If the model returns the
             log-probabilities of its answers, the hop is then the expected value of the number's tokens. The fact
-            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens if it states it.
+            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens if it reports it.
     """
 
     model: Model = field(metadata=names("model"))

@@ -66,7 +66,7 @@ class ProcVlm(StructuredJudge):
         model: ``ProcVLM-2B``, or any vision-language model that generates text.
         points: Points to judge, evenly from the first frame to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
-        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_points: With ``fps``: at most this many, evenly spread.
         window: Frames of each view a question shows, the judged frame last (8 as published).
         spacing_s: Seconds between frames of a window; ``None`` takes the judged frames themselves, as
             published.
@@ -79,12 +79,12 @@ class ProcVlm(StructuredJudge):
         progress: Channel that is the curve's progress: ``"stated"`` or ``"derived"``.
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
-        structured: Hold answers to the form that the question asks for: a list out of the subgoals, or that none is
+        structured: Constrain answers to the question's form: a list out of the subgoals, or that none is
             left, and a percentage; or ``unknown`` in their place. If the prompt gives no subgoals, only the
-            percentage is held. ``None`` does so where the model supports it, but for ProcVLM's own checkpoints. Where
+            percentage is held. ``None``: if the model supports it, but for ProcVLM's own checkpoints. If
             the model returns the log-probabilities of its answers, progress is then the expected value of the
             number's tokens (channel ``expected``). The channel ``schema_mass`` is the smallest probability that the
-            model gave to the allowed tokens of an answer if it states it.
+            model gave to the allowed tokens of an answer if it reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -154,7 +154,7 @@ class ProcVlm(StructuredJudge):
         return None if self.is_structured and actions == (UNKNOWN,) else actions
 
     def _by_schema(self, episode: Episode, answers: Sequence[Answer]) -> dict[str, FloatArray]:
-        """Return the channels of answers that were held to a schema, without those that no answer gives."""
+        """Return the channels of answers constrained by a schema, without those that no answer gives."""
         if not self.is_structured:
             return {}
         schema = self._schema(self._form(episode), episode)

@@ -71,7 +71,7 @@ class StepEval(StructuredJudge):
             all in one pass over it; see ``stepeval_statements.py``.
         frames: Frames of each view, spread evenly over the episode.
         fps: Or one every 1/fps seconds (and the last), at most ``max_frames``.
-        max_frames: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_frames: With ``fps``: at most this many, evenly spread.
         size: Longer side of each frame in pixels; ``None`` for the recorded size.
         layout: ``"separate"`` (view after view), ``"interleaved"`` (by time) or ``"tiled"`` (the
             views side by side in one image).
@@ -83,12 +83,12 @@ class StepEval(StructuredJudge):
         temperature: Sampling temperature of text answers; ``None`` is 0 for one repeat and 0.7 for several.
         seed: Random seed of the sampling, where the model takes one; repeat r uses seed + r.
         template: The rules the model is given: ``default``, ``strict``, ``evidence``, or the path of a text
-            file with rules of your own.
+            file with your own rules.
         words: With ``"tokens"``: the words for yes and no, one token each.
         max_tokens: Length at which a text answer is cut.
-        structured: Hold text answers to the JSON that the question asks for, where a verdict is yes, no or unknown.
-            ``None`` does so where the model supports it. The fact ``schema_mass`` is then the smallest probability
-            that it gave to the allowed tokens if it states it.
+        structured: Constrain text answers to the question's JSON, where a verdict is yes, no or unknown.
+            ``None``: if the model supports it. The fact ``schema_mass`` is then the smallest probability
+            that it gave to the allowed tokens if it reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -142,7 +142,7 @@ class StepEval(StructuredJudge):
 
     @property
     def is_structured(self) -> bool:
-        """Whether answers are held to a schema; those by tokens and statements have none."""
+        """Whether answers are constrained by a schema; those by tokens and statements are not."""
         return self.answer == "text" and super().is_structured
 
     def options(self) -> Mapping[str, object]:

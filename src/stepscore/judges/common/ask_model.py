@@ -59,7 +59,7 @@ def require(
         )
     if structured and not can.structured:
         raise CapabilityError(
-            f"{judge}: structured=true needs a model that can be held to a schema, which {model.name} cannot. "
+            f"{judge}: structured=true needs a model that supports answer schemas, unlike {model.name}. "
             "Leave the option out, or choose embedded, hf/, vllm/, sglang/ or openai-api/."
         )
     if not can.images:
