@@ -60,7 +60,7 @@ export type Est = [
  * The best and the worst place that a group may have in its table.
  *
  * 1 + the groups whose whole interval is better .. the groups that are not wholly worse. [1, 1] is a clear first;
- * [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is separated from none.
+ * [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is tied with all others.
  */
 export type Places = [
   best: number,
@@ -264,7 +264,7 @@ export interface PagedRows {
   channels: string[];
 }
 
-/** What the page itself holds of every judgement of a run. */
+/** The judgements of a run on the page itself. */
 export interface JudgementRows {
   episode: number[]; // Indices into episodes, ascending
   error: Record<string, string>; // Row -> why there is no judgement

@@ -1,6 +1,6 @@
 """RA-BC as LeRobot computes it.
 
-Reward-aligned behaviour cloning weighs a frame by the progress gained over the policy's next action chunk: SARM
+Reward-aligned behaviour cloning weights a frame by the progress gained over the policy's next action chunk: SARM
 (arXiv 2509.25358), equations 8 and 9. Progress is one array over all frames; ``starts`` holds the row of each
 episode's first frame, and after them the number of rows.
 """

@@ -35,7 +35,7 @@ class Judge(Protocol):
         """Every model it may ask; its requests go to the first unless they name another. Empty for none."""
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, as JSON values; it enters the protocol."""
+        """Return everything that can change a number, as JSON values; it enters the protocol."""
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the judgement of one episode. Raises EpisodeError when this episode cannot be judged."""

@@ -54,7 +54,7 @@ class LinearTime:
         check_options(self, points=whole(2))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -86,7 +86,7 @@ class Constant:
         check_options(self, points=whole(2), value=within(0, 1))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"value": self.value, "points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -117,7 +117,7 @@ class RandomMonotone:
         check_options(self, points=whole(2), seed=seed())
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"points": self.points, "seed": self.seed}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -159,7 +159,7 @@ class ImageDifference:
         check_options(self, points=whole(2), size=image_size())
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"points": self.points, "size": self.size}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:

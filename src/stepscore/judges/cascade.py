@@ -82,7 +82,7 @@ class Cascade:
         return any(JudgeTraits.of(judge).uses_goals for judge in (self.first, self.also, self.second))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the judges' own options and models included."""
+        """Return everything that can change a number, the judges' own options and models included."""
         return {
             "first": _describe(self.first),
             "second": _describe(self.second),

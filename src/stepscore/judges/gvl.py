@@ -1,7 +1,7 @@
 """GVL: how much of the task is done in each of these frames, shown in random order?
 
-Ma et al. 2024, arXiv 2411.04549. A model that is shown a video in order states that progress rises, whatever it
-shows. Shuffled, every frame has to be looked at.
+Ma et al. 2024, arXiv 2411.04549. A model that sees a video in order tends to state rising progress, whatever it
+shows. Shuffling forces it to look at every frame.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number: the prompt's texts and the source of examples included."""
+        """Return everything that can change a number: the prompt's texts and the source of examples included."""
         names = ("frames", "form", "anchor", "context", "size", "seed", "max_tokens")
         examples = [
             f"{e.id} {e.fingerprint} {e.instruction} {e.labels.success}" for e in self._example_episodes

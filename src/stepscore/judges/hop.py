@@ -145,7 +145,7 @@ class Hop(StructuredJudge):
         check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the prompt's digest included."""
+        """Return everything that can change a number, the prompt's digest included."""
         left_out = ("model", "structured")
         values = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out

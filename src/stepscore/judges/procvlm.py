@@ -111,7 +111,7 @@ class ProcVlm(StructuredJudge):
         check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, prompt digests included."""
+        """Return everything that can change a number, prompt digests included."""
         left_out = ("model", "structured")
         values = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out

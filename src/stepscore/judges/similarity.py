@@ -116,7 +116,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
         return self.form or ("gap" if self.target == "goal" else "cosine")
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         texts = {"prompt": self.prompt, "baseline": self.baseline} if self.target == "text" else {}
         return {
             "target": self.target,

@@ -38,7 +38,7 @@ class TokenizingModel(Protocol):
     """A model that returns how its tokenizer splits a text."""
 
     def token_texts(self, text: str) -> Sequence[str]:
-        """Return the text of each token; joined they are ``text``."""
+        """Return the text of each token; joined, they give ``text``."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the whole prompt included."""
+        """Return everything that can change a number, the whole prompt included."""
         names = ("prefixes", "min_first", "max_frames", "size", "form", "variant", "target", "other")
         return {
             **{name: getattr(self, name) for name in names},

@@ -147,7 +147,7 @@ class RunSources:
 
 
 def _local_path(recorded: str) -> str:
-    """Return where a recorded source is on this machine: its path, or the place of what was fetched of it."""
+    """Return the path of a recorded source on this machine, or of its downloaded copy."""
     # On Windows, looking at a path of another machine already sends it the user's name.
     elsewhere = os.name == "nt" and recorded.startswith(("\\\\", "//"))
     if not elsewhere and os.path.exists(recorded):
@@ -200,7 +200,7 @@ def _check_file(path: Path, source: Episodes) -> None:
 
 
 def _files(view: View) -> list[Path]:
-    """Return the files of a view, as far as it names them; of images in one folder, the folder and the links."""
+    """Return the known files of a view; for images in one folder, the folder and the links."""
     images = getattr(view, "images", None)
     if isinstance(images, tuple):
         return [*{path.parent for path in images}, *(path for path in images if os.path.islink(path))]

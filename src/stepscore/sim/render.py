@@ -74,7 +74,7 @@ class SceneVariation:
     tint_range: float = 0.0
 
     def moved(self, view: SimView) -> SimView:
-        """Return the camera where it is moved to; a fixed one stays."""
+        """Return the moved camera; a fixed one is unchanged."""
         x, y, z = view.lookat
         dx, dy, dz = self.shift
         return replace(
@@ -86,7 +86,7 @@ class SceneVariation:
         )
 
     def tint(self, colours: FloatArray) -> None:
-        """Multiply red, green and blue of every row of (n, 4) by factors of their own, in place."""
+        """Multiply red, green and blue of every row of (n, 4) by separate factors, in place."""
         rng = np.random.default_rng([self.tint_seed, len(colours)])
         factors = rng.uniform(1 - self.tint_range, 1 + self.tint_range, (len(colours), 3))
         colours[:, :3] = np.clip(colours[:, :3] * factors, 0.0, 1.0)

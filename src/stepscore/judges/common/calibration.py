@@ -127,7 +127,7 @@ class Calibratable(Protocol):
         """Rises when the same input may score differently."""
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, as JSON values."""
+        """Return everything that can change a number, as JSON values."""
 
 
 class _Success(BaseModel):

@@ -64,7 +64,7 @@ class Recorded:
             raise OptionError(f"clip must be true or false, got {self.clip!r}.")
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number; a file or folder given by ``path`` enters by its content."""
+        """Return everything that can change a number; a file or folder given by ``path`` enters by its content."""
         return {
             "path": None if self.path is None else f"sha256:{_content_digest(Path(self.path))}",
             "interval": self.interval,

@@ -70,7 +70,7 @@ class Sarm(CalibratedJudge, SingleModelJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number; the checkpoint is the model."""
+        """Return everything that can change a number; the checkpoint is the model."""
         # Without a map there is no calibration to state.
         calibration = {} if self.fitted is None else {"calibration": self.map_content()}
         return {

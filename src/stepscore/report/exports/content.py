@@ -30,10 +30,10 @@ class EpisodeContent:
     """One episode as it is exported.
 
     Attributes:
-        data: What the runs hold of it: instruction, labels, stages, curves and verdicts.
+        data: What the runs know about it: instruction, labels, stages, curves and verdicts.
         truth: Its true progress; ``None`` if nothing is known.
         channels: The further channels of each judge's curve, by the judge's name.
-        views: Its cameras; of one that cannot be read, why.
+        views: Its cameras, or why one cannot be read.
         worst: The time to look at, where it failed; from the first judge with a curve.
     """
 

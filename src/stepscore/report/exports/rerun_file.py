@@ -3,7 +3,7 @@
 One recording, one timeline ``time`` in seconds from each episode's first frame, so that episodes can be laid side by
 side. Below ``/EPISODE``::
 
-    instruction             what was asked for and what came of it, as a text
+    instruction             the instruction and the outcome, as text
     video/VIEW              the camera's frames
     progress/JUDGE          the judged curve; NaN if unknown
     progress/truth          labelled progress if there is any

@@ -53,7 +53,7 @@ class Places(NamedTuple):
     """The best and the worst place that a group may have in its table.
 
     1 + the groups whose whole interval is better .. the groups that are not wholly worse. [1, 1] is a clear first;
-    [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is separated from none.
+    [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is tied with all others.
     """
 
     best: int
@@ -261,7 +261,7 @@ class PagedRows(TypedDict):
 
 
 class JudgementRows(TypedDict):
-    """What the page itself holds of every judgement of a run."""
+    """The judgements of a run on the page itself."""
 
     episode: list[int]  # Indices into episodes, ascending
     error: dict[str, str]  # Row -> why there is no judgement

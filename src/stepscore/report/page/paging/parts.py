@@ -1,4 +1,4 @@
-"""Where the parts of a page are kept: scripts beside it, which load from disk, or files that a server hands out."""
+"""Where the parts of a page are kept: scripts next to it, which load from disk, or files that a server serves."""
 
 from __future__ import annotations
 
