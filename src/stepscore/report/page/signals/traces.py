@@ -1,7 +1,7 @@
 """State and action of episodes, drawn over time below the judged curve.
 
-A page on disk holds those of the first episodes, up to :data:`MAX_BYTES`, each in the few points that its shape needs.
-A served page requests those of the episode on screen.
+A page on disk holds those of the first episodes, up to :data:`MAX_BYTES`, each in the few points that its shape
+needs. A served page requests those of the episode on screen.
 """
 
 from __future__ import annotations
