@@ -93,7 +93,6 @@ LATER = (
     "src/stepscore/audit/*",
     "src/stepscore/server/*",
     "src/stepscore/rewards/*",
-    "src/stepscore/judges/published/*",
     "docs/models/embedded.md",
     "web/*",
 )
