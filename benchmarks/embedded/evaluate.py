@@ -25,8 +25,8 @@ from stepscore.episodes import Episode
 from stepscore.judges.common.calibration import FittedMap
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, get_model
-from stepscore.models.embedded.domain_gate import GATE_FILE
 from stepscore.models.embedded.model import FOLDER, EmbeddedModel, trained_side
+from stepscore.models.embedded.ood import GATE_FILE
 from stepscore.training.embedded.tasks import HELD_OUT, SIZE, TRAINED
 
 EPISODES_PER_WRITE = 48

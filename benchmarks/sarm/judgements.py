@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks.sarm.videos import Video, linear_time, stage_names
 from stepscore.metrics.calibration import mae
 from stepscore.metrics.order import voc
-from stepscore.models.encoders.vision_encoder import Float32
 from stepscore.models.sarm.checkpoint import load_network, read_config
 from stepscore.models.sarm.config import Decode, Procedure, SarmConfig
 from stepscore.models.sarm.encoders import FrameEncoder
 from stepscore.models.sarm.network import SarmNetwork
 from stepscore.models.sarm.scoring import EncodedVideo, score_video
+from stepscore.models.vision_encoder import Float32
 from stepscore.types import FloatArray, IntArray
 
 LAST_POINTS = 3

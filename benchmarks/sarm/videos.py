@@ -12,8 +12,8 @@ import numpy as np
 from stepscore.episodes import Episode, first_frame_from, frame_at
 from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.episodes.perturbations.length_matching import match_lengths
-from stepscore.models.encoders.vision_encoder import Half
 from stepscore.models.sarm.encoders import FrameEncoder
+from stepscore.models.vision_encoder import Half
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import FPS, VIEW
 from stepscore.training.sarm.dataset import encode_episode

@@ -40,13 +40,9 @@ def user_cache_folder() -> Path:
 
 @contextmanager
 def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` at the end, or remove it on an error.
+    """Yield a temporary path next to ``path``; rename it to ``path`` at the end, or remove it on an error.
 
     Two writers of one file, in any processes or threads, do not disturb each other: the last to finish wins.
-
-    Args:
-        path: The file.
-        make_folder: Make its folder if it is not there.
 
     Raises:
         RunError: The file cannot be written; the message names it.
@@ -61,7 +57,7 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
     except OSError as error:
         raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
     finally:
-        # Where the folder cannot be used either, the error above says it.
+        # If the folder is unusable, too, the error above already reports it.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
@@ -70,16 +66,16 @@ def _refuse_device(path: Path) -> None:
     """Raise an OSError for a device, pipe or socket: a rename would put a file in the place even of /dev/null."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # there is nothing, or writing it says what is wrong
+    except (OSError, ValueError):  # missing, or writing reports what is wrong
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, f"it is {kind_of_file(mode)}, not a file")
 
 
 def create_once(path: Path, text: str) -> bool:
-    """Write a new UTF-8 file, whole from the first; return ``False`` where there is one: of many writers one wins.
+    """Write a new UTF-8 file atomically; return ``False`` if it exists: of many writers one wins.
 
-    A link is made to a file that is written already, which also NFS does at once or not at all.
+    Links to a file that is already written, which is atomic on NFS, too.
 
     Raises:
         RunError: The file cannot be written.
@@ -115,7 +111,7 @@ def _create_without_link(path: Path, text: str) -> bool:
 
 
 def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
-    """Remove the temporary files of these names that killed processes left; no other may be writing them now."""
+    """Remove temporary files of these names left by killed processes; no other process may be writing them now."""
     for name in names:
         for path in folder.glob(f"{glob.escape(f'.{name}.')}*.tmp"):
             with suppress(OSError):
@@ -123,14 +119,7 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
 
 
 def write_text(path: Path, text: str, *, errors: str = "strict", make_folder: bool = False) -> None:
-    """Write a UTF-8 file.
-
-    Args:
-        path: The file.
-        text: Its content.
-        errors: Treatment of characters that UTF-8 cannot hold, as in :meth:`str.encode`.
-        make_folder: Make its folder if it is not there.
-    """
+    """Write a UTF-8 file; ``errors`` as in :meth:`str.encode`, ``make_folder`` as in :func:`atomic_path`."""
     with atomic_path(path, make_folder=make_folder) as temporary:
         temporary.write_text(text, encoding="utf-8", errors=errors)
 

@@ -66,12 +66,7 @@ def missing_modules(extra: str) -> tuple[str, ...]:
 
 
 def check_extra(extra: str, purpose: str) -> None:
-    """Raise MissingExtraError where a module of an extra is not installed; called before any work starts.
-
-    Args:
-        extra: Its name.
-        purpose: What needs it, the first words of the message: ``"Training"``.
-    """
+    """Raise MissingExtraError where a module of an extra is not installed; called before any work starts."""
     if missing_modules(extra):
         raise MissingExtraError(purpose, extra)
 

@@ -1,4 +1,4 @@
-"""Modules of the user's own files (``--judge mine.py:CLASS``), taken along to other processes.
+"""Modules of the user's own files (``--judge mine.py:CLASS``), sent to other processes.
 
 No other process can import them by name, so their source goes with what is sent there.
 """
@@ -44,7 +44,7 @@ def local_modules() -> tuple[LocalModule, ...]:
 
 
 def import_local_modules(modules: tuple[LocalModule, ...]) -> None:
-    """Import modules that another process had; what they raise is raised."""
+    """Import the modules of another process; their exceptions pass through."""
     for one in modules:
         module = ModuleType(one.name)
         module.__file__ = one.path
@@ -57,7 +57,7 @@ def import_local_modules(modules: tuple[LocalModule, ...]) -> None:
 def place_in_local_code(error: BaseException) -> str:
     """Return the innermost line of the user's own files behind an error, `` (mine.py, line 7)``; empty for others.
 
-    Those are the files that the command line named, and what they import from their folders.
+    These are the files named on the command line, and what they import from their folders.
     """
     files = {module.__file__ for name, module in _local_modules()}
     folders = {Path(file).resolve().parent for file in files}

@@ -41,8 +41,8 @@ class Range(NamedTuple):
 
 
 SceneChoice = Literal["auto", "fixed", "sample"]
-"""What numbers speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them; ``auto``, the scenes
-that were tried where they are few and tried repeatedly (``stepscore.analysis.pooling``)."""
+"""What results refer to: ``fixed``, the tested scenes; ``sample``, all scenes like them; ``auto``, the tested scenes
+if they are few and tested repeatedly (``stepscore.analysis.pooling``)."""
 
 DEFAULT_REVISION = "robust"
 """The OPD revision of every table, page and figure if none is named; ``docs/methods/opd.md`` says why."""

@@ -1,4 +1,4 @@
-"""Progress of long loops, reported to whoever asked for it: nobody by default, a bar in the command line.
+"""Progress of long loops, shown by the command line and silent by default.
 
 Work announces its phases with :func:`track` and :func:`doing`. The command line sets a tracker with
 :func:`tracked_by` (``cli/progress.py``). It is a context variable, read in the calling thread: threads and processes

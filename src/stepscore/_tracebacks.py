@@ -1,6 +1,6 @@
-"""Tracebacks of what became a row of a run, for ``stepscore --traceback``.
+"""Tracebacks of errors that became rows of a run, for ``stepscore --traceback``.
 
-They are logged at the level DEBUG, which a script can turn on as well: ``logging.getLogger("stepscore.tracebacks")``.
+They are logged at level DEBUG, which a script can turn on, too: ``logging.getLogger("stepscore.tracebacks")``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LOG = logging.getLogger("stepscore.tracebacks")
 
 
 def log_traceback(error: BaseException) -> None:
-    """Log the whole traceback of an error of which the run keeps one line."""
+    """Log the whole traceback of an error, of which the run keeps only one line."""
     _LOG.debug("%s", type(error).__name__, exc_info=error)
 
 

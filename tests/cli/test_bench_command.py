@@ -194,7 +194,7 @@ def test_the_table_says_which_success_it_is_measured_against_and_how_to_take_the
     ever, own = accuracy("own")
     assert "Success by label counts at some time (ever), n 8." in own.out
     assert (
-        f"Not used: labels.parquet and subgoals.yaml beside the data. To use them: --labels {labels}"
+        f"Not used: labels.parquet and subgoals.yaml next to the data. To use them: --labels {labels}"
         in own.err
     )
     holds, given = accuracy("given", "--labels", str(labels))

@@ -111,7 +111,7 @@ def test_labels_and_subgoals_beside_the_data_are_named_with_the_options_that_use
         return " ".join((ended.out + ended.err).split())
 
     use = shlex.join(["--labels", str(labels), "--subgoals", str(subgoals)])
-    assert f"Not used: labels.csv and subgoals.yaml beside the data. To use them: {use}" in said()
+    assert f"Not used: labels.csv and subgoals.yaml next to the data. To use them: {use}" in said()
     if command in ("judge", "inspect"):
         used = said(*shlex.split(use))
         assert "Not used" not in used
@@ -122,7 +122,7 @@ def test_python_shows_what_lies_beside_the_data(source: Path) -> None:
     assert open_episodes(source).notes == ()
     (source / "labels.jsonl").write_text("")
     episodes = open_episodes(source)
-    assert "Not used: labels.jsonl beside the data. To use it: --labels" in repr(episodes[:1])
+    assert "Not used: labels.jsonl next to the data. To use it: --labels" in repr(episodes[:1])
     assert not any(episode.labels.rows for episode in episodes)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stepscore.episodes.encoded_images import decode_image, image_size
-from stepscore.episodes.image_ops import read_image
+from stepscore.episodes.image_ops import decode_image, image_size, read_image
 from stepscore.errors import VideoError
 from tests.episodes import bombs
 from tests.media import numbered

@@ -82,15 +82,15 @@ def test_a_rate_picks_the_frame_at_each_of_its_ticks(n: int, native: float, fps:
     [
         ({}, "exactly one of count, indices, times and fps .got none"),
         ({"count": 2, "fps": 1.0}, "got count, fps"),
-        ({"count": 0}, "count is 0"),
+        ({"count": 0}, "count must be at least 1, got 0"),
         ({"indices": [0, 5]}, r"frames 0\.\.4; index 5"),
         ({"indices": [-1]}, "index -1"),
         ({"times": [0.6]}, r"runs from 0 to 0\.500 s; 0\.6 s"),
         ({"times": [-0.1]}, "-0.1 s is not in it"),
         ({"times": [float("nan")]}, "must be finite"),
-        ({"fps": 0.0}, "fps is 0.0"),
-        ({"fps": float("inf")}, "fps is inf"),
-        ({"fps": float("nan")}, "fps is nan"),
+        ({"fps": 0.0}, "fps must be above 0 and finite, got 0.0"),
+        ({"fps": float("inf")}, "fps must be above 0 and finite, got inf"),
+        ({"fps": float("nan")}, "fps must be above 0 and finite, got nan"),
     ],
 )
 def test_frames_that_cannot_be_had_are_refused(asked: dict[str, object], message: str) -> None:

@@ -42,7 +42,7 @@ def test_episodes_can_be_chosen_by_id_task_and_number(source: Path) -> None:
     assert [e.id for e in open_episodes(source, task="wipe table")] == ["wipe_table/c"]
     with pytest.raises(UnknownNameError, match=r"Unknown task 'wipe'.*Valid: pour, wipe table"):
         open_episodes(source, task="wipe")
-    with pytest.raises(OptionError, match="limit is 0"):
+    with pytest.raises(OptionError, match="limit must be at least 1, got 0"):
         open_episodes(source, limit=0)
 
 

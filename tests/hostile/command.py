@@ -119,7 +119,7 @@ def shorten_waits() -> None:
 
 def limit_stores(*, patient: bool) -> None:
     """Lower the limits on what a store may take; a ``patient`` command waits for hours."""
-    from stepscore.episodes.remote.stores import limits
+    from stepscore.episodes.remote import limits
 
     limits.REQUEST_S = 3600.0 if patient else 1.0
     limits.LISTING_REQUESTS, limits.ANSWER_BYTES = 50, 1 << 20

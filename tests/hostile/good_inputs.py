@@ -13,8 +13,8 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from tests.episodes.eval_logs.written import COLUMNS, SCHEMA, insert
 from tests.episodes.lerobot.datasets import dataset
+from tests.episodes.readers.written import COLUMNS, SCHEMA, insert
 from tests.hostile.tables import png
 from tests.media import numbered, write_video
 

@@ -19,11 +19,11 @@ from stepscore.models import Answer, Capabilities, Generate, Request, TokenChoic
 from stepscore.models.embedded.model import EmbeddedModel
 from stepscore.models.mock import MockModel
 from stepscore.models.schemas import Number, Written
-from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.schemas.patterns import Automaton
 from stepscore.models.tagged import plain
 from tests.fakes import episode
 from tests.judges.asked import judge_once, one_row, run_judge
-from tests.judges.test_procvlm import GOALS, NAMES
+from tests.judges.published.test_procvlm import GOALS, NAMES
 from tests.models.schemas.test_schema import accepted
 
 JUDGES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -79,7 +79,7 @@ _kept: list[TemporaryDirectory[str]] = []
 def _save_gate(folder: Path) -> None:
     import numpy as np
 
-    from stepscore.models.embedded.domain_gate import DomainGate, save_gate
+    from stepscore.models.embedded.ood import DomainGate, save_gate
 
     rng = np.random.default_rng(0)
     # 64 pixels a side: two by two tokens of 64 features and two deepstack layers of as many.

@@ -18,7 +18,7 @@ from stepscore.errors import CapabilityError, ModelError, OptionError, StepScore
 from stepscore.models import Answer, Capabilities, Generate, Request
 from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
-from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.schemas.patterns import Automaton
 from stepscore.models.tagged import plain
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
 from stepscore.procedures.answer_schemas import STEPS, stages_schema

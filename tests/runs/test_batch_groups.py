@@ -158,7 +158,7 @@ class Broken(Together):
 def test_videos_of_a_run_are_scored_in_full_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     importlib.import_module(
-        "stepscore.models.qwen3vl.prefix_check"
+        "stepscore.models.qwen3vl.full_forward"
     )  # binds the function that is replaced below
     from stepscore.models.qwen3vl import prefix_scoring
     from tests.models import tiny

@@ -37,7 +37,7 @@ def home(tmp_path: Path) -> Path:
     "name", ["", ".", "..", "../outside.json", "/etc/passwd", "a/b.json", "a\\b.json", "a\0b"]
 )
 def test_a_name_that_leads_out_is_refused(home: Path, name: str) -> None:
-    with pytest.raises(ModelError, match="stand in its own folder"):
+    with pytest.raises(ModelError, match="must be in its own folder"):
         checked_file(home, name)
 
 
@@ -148,7 +148,7 @@ def test_a_path_that_cannot_be_is_refused_in_one_line(checkpoint: str) -> None:
 
 @pytest.mark.parametrize("value", [0, 11, -1, "5", 5.0, True, [5], 10**400])
 def test_a_number_outside_its_limits_names_the_field(value: object) -> None:
-    with pytest.raises(ModelError, match=r"config\.json: depth is .*it is a whole number, 1 to 10"):
+    with pytest.raises(ModelError, match=r"config\.json: depth must be an integer from 1 to 10, got "):
         whole_number({"depth": value}, "depth", "config.json: ", 1, 10)
 
 

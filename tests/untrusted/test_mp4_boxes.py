@@ -45,7 +45,7 @@ def test_frames_of_a_fragmented_file_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("frames", [100_000_000, 2**32 - 1])
 def test_more_frames_than_bytes_are_refused(tmp_path: Path, frames: int) -> None:
     path = mp4_claiming(tmp_path / "x.mp4", frames, 100_000)
-    with pytest.raises(VideoError, match=f"claims {frames} frames, and has only 100000 bytes"):
+    with pytest.raises(VideoError, match=f"claims {frames} frames but has only 100000 bytes"):
         VideoView(path).info()
 
 

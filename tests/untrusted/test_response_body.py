@@ -118,7 +118,7 @@ def test_a_claim_of_more_than_the_limit_is_refused_before_anything_is_read() -> 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress", "\x1b[2J"])
 def test_a_packing_that_was_not_asked_for_is_named_and_hides_no_status(encoding: str) -> None:
-    with pytest.raises(TransientModelError, match="which was not asked for") as caught:
+    with pytest.raises(TransientModelError, match="which was not requested") as caught:
         read(Sent([b"{}"]), content_encoding=encoding)
     assert "\x1b" not in str(caught.value)
     assert read(Sent([b"{}"]), 401, content_encoding=encoding) == b""

@@ -91,7 +91,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, content: bytes) -> N
 
 def test_a_header_of_any_length_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safetensors_header, "MAX_HEADER_BYTES", 100)
-    with pytest.raises(ModelError, match="the most that is read is 100"):
+    with pytest.raises(ModelError, match="at most 100 are read"):
         read_header(made(tmp_path, {"a" * 200: F32}))
 
 

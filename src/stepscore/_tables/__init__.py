@@ -17,9 +17,8 @@ from stepscore._tables.cells import (
     seconds,
     text_cell,
 )
-from stepscore._tables.html import html_table
 from stepscore._tables.latex import latex_table
-from stepscore._tables.markdown import escape_markdown, markdown_table
+from stepscore._tables.markup import escape_markdown, html_table, markdown_table
 from stepscore._tables.table import Column, PrintedTable, TableRow, cell_records
 
 __all__ = [

@@ -21,14 +21,14 @@ class Cell:
     Attributes:
         text: What a person reads: ``"87.5"``, ``"open the drawer"``.
         bounds: The interval as text: ``("52.9", "97.8")``; ``None`` without one.
-        note: What belongs to this cell alone: ``"n 7 (58 %)"``.
+        note: A note on this cell: ``"n 7 (58 %)"``.
         bold: Whether it stands out.
         metric: The name that ``--json`` has for the number; empty for a text.
         value: The number itself, in the units of ``--json``; NaN where unknown, ``None`` for a text.
         lo: Lower end of its interval.
         hi: Upper end of its interval.
         bare: Whether it is an estimate whose sample is too small for an interval.
-        parts: The cells of which it shows the texts side by side, ``100 / 50``; empty for one number.
+        parts: The cells whose texts it shows side by side, ``100 / 50``; empty for one number.
     """
 
     text: str
@@ -83,7 +83,7 @@ def estimate_cell(
     """Return a cell with an estimate in percent, and its own n and coverage where they are not the row's.
 
     Args:
-        estimate: The estimate; a dash where there is none.
+        estimate: The estimate; a dash if there is none.
         n: Episodes of the row, which it states once; ``None`` where n needs no saying.
         metric: The name that ``--json`` has for it.
         text: Writes the value and its ends, where they are no shares.

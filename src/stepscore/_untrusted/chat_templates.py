@@ -48,14 +48,14 @@ def render_chat(templated: Any, messages: list[dict[str, Any]], **options: Any) 
         raise ModelError(f"The checkpoint's chat template failed: {type(error).__name__}: {line}") from error
     if len(text) > MAX_LENGTH:
         raise ModelError(
-            f"The checkpoint's chat template wrote {len(text)} characters; the most is {MAX_LENGTH}."
+            f"The checkpoint's chat template wrote {len(text)} characters; at most {MAX_LENGTH} are allowed."
         )
     return text
 
 
 @contextmanager
 def _counted_steps() -> Iterator[None]:
-    """Within it, code of templates in this thread may run so many lines and no more."""
+    """Limit the lines that templates may run in this thread."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The files of a checkpoint's folder: only regular files that stand in it are opened.
+"""The files of a checkpoint's folder: only regular files inside it are opened.
 
 A file may be a symbolic link to another file of the folder, or, in the layout of the Hugging Face cache, from
 ``snapshots/REVISION`` to ``blobs``. Any other link could show a file of this machine as weights or configuration,
@@ -25,11 +25,7 @@ TEMPLATES = "additional_chat_templates"
 
 
 def named_folder(checkpoint: str) -> Path:
-    """Return the path of a checkpoint, ``~`` expanded.
-
-    Raises:
-        ModelError: No path can be made of it.
-    """
+    """Return the path of a checkpoint, ``~`` expanded; ModelError if it is not a valid path."""
     try:
         folder = Path(checkpoint).expanduser()
         os.lstat(folder)
@@ -54,18 +50,14 @@ def checked_file(folder: Path, name: str) -> Path:
     """
     if not name or name in {".", ".."} or any(char in name for char in "/\\\0"):
         raise ModelError(
-            f"{shown(folder)} names the file {shown(name)!r}; the files of a checkpoint stand in its own folder."
+            f"{shown(folder)} names the file {shown(name)!r}; all files of a checkpoint must be in its own folder."
         )
     check_inside(folder, folder / name)
     return folder / name
 
 
 def check_inside(folder: Path, path: Path) -> None:
-    """Check a path below a checkpoint's folder: a regular file, which links to none outside.
-
-    Raises:
-        ModelError: It is not.
-    """
+    """Check that a path is a regular file and links to none outside the checkpoint; ModelError if not."""
     target = Path(os.path.realpath(path))
     home = Path(os.path.realpath(folder))
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else None
@@ -78,11 +70,7 @@ def check_inside(folder: Path, path: Path) -> None:
 
 
 def file_names(folder: Path) -> list[str]:
-    """Return the names in a folder, sorted.
-
-    Raises:
-        ModelError: It cannot be read.
-    """
+    """Return the names in a folder, sorted; ModelError if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError as error:
@@ -107,7 +95,7 @@ def check_files(folder: Path, *, code: bool = False) -> None:
         # The library would load the model that the adapter names, from wherever that is.
         raise ModelError(
             f"{shown(folder)} holds an adapter (adapter_config.json), which is not loaded. Merge it into its model "
-            "where you trust both: model.merge_and_unload().save_pretrained(FOLDER)"
+            "if you trust both: model.merge_and_unload().save_pretrained(FOLDER)"
         )
 
 
@@ -131,7 +119,7 @@ def read_object(folder: Path, name: str, *, huge_integers: bool = False) -> dict
 
 
 def whole_number(content: Mapping[str, Any], field: str, where: str, least: int, most: int) -> int | None:
-    """Return an integer field of a configuration; ``None`` where it is missing or null.
+    """Return an integer field of a configuration; ``None`` if it is missing or null.
 
     Args:
         content: The object that has it.
@@ -147,7 +135,7 @@ def whole_number(content: Mapping[str, Any], field: str, where: str, least: int,
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ModelError(f"{where}{field} is {brief(value)}; it is a whole number, {least} to {most}.")
+        raise ModelError(f"{where}{field} must be an integer from {least} to {most}, got {brief(value)}.")
     return value
 
 

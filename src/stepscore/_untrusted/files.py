@@ -1,6 +1,6 @@
-"""Text, JSON and YAML files from anywhere: read whole, within limits, and refused with the file and the field.
+"""Read untrusted text, JSON and YAML files whole, within limits; errors name the file and the field.
 
-Only regular files are opened (a named pipe would wait for ever), only so many bytes are read, and nothing that
+Only regular files are opened (a named pipe would wait for ever), the number of bytes is limited, and nothing that
 parses can make later code recurse too deep, overflow a 64-bit column or grow without bound by YAML aliases. The
 caller chooses the class of the error.
 """
@@ -20,7 +20,7 @@ MAX_TEXT_BYTES = 1 << 28
 """Longest text file that is read whole, in bytes."""
 
 MAX_HASHED_BYTES = 1 << 33
-"""Largest file that is hashed as a whole, a table of curves for one: a sparse file may claim terabytes."""
+"""Largest file that is hashed as a whole, such as a table of curves: a sparse file may claim terabytes."""
 
 MAX_DEPTH = 100
 """Deepest nesting of lists and mappings in a JSON or YAML text."""
@@ -52,14 +52,14 @@ def check_hashable(path: Path, error: Error) -> os.stat_result:
     status = check_regular(path, error)
     if status.st_size > MAX_HASHED_BYTES:
         raise error(
-            f"{shown(path)} has {status.st_size / 1e9:.1f} GB; at most {MAX_HASHED_BYTES / 1e9:.1f} GB are read of "
-            "it. Split it."
+            f"{shown(path)} has {status.st_size / 1e9:.1f} GB; at most {MAX_HASHED_BYTES / 1e9:.1f} GB can be read. "
+            "Split it."
         )
     return status
 
 
 def shown(path: str | Path) -> str:
-    """Return a path as a message shows it: without control characters, and not a screen long."""
+    """Return a path for a message: without control characters, and truncated."""
     text = "".join(char if char.isprintable() else "?" for char in str(path))
     return text if len(text) <= 400 else f"{text[:200]}…{text[-100:]}"
 
@@ -75,7 +75,7 @@ def read_bytes(path: Path, error: Error, *, max_bytes: int = MAX_TEXT_BYTES) -> 
         except OSError as problem:
             raise error(f"Cannot read {shown(path)}: {problem.strerror or problem}.") from problem
     if max(size, len(content)) > max_bytes:
-        raise error(f"{shown(path)} has more than {max_bytes} bytes, the most that is read of such a file.")
+        raise error(f"{shown(path)} has more than {max_bytes} bytes, the limit for such a file.")
     return content
 
 
@@ -97,8 +97,8 @@ def read_json(path: Path, error: Error, *, max_bytes: int = MAX_TEXT_BYTES) -> A
 def parse_json(text: str | bytes, where: str, error: Error, *, huge_integers: bool = False) -> Any:
     """Return the value of a JSON text; ``where`` (a file, or file and line) begins the message of an error.
 
-    ``huge_integers`` leaves in place integers that no 64 bits hold, as some integer of 25 digits, for a caller that
-    checks every number it takes.
+    ``huge_integers`` keeps integers that do not fit in 64 bits, cut to 25 digits, for a caller that checks every
+    number it reads.
     """
     huge = False
 
@@ -178,12 +178,12 @@ def check_yaml(text: str, where: str, error: Error) -> None:
                 mark: Any = event.start_mark
                 line, name = mark.line + 1, str(event.anchor)
                 if any(anchor == name for anchor, _ in open_nodes):
-                    raise error(f"{where}, line {line}: the alias *{name} stands inside itself.")
+                    raise error(f"{where}, line {line}: the alias *{name} contains itself.")
                 nodes = sizes.get(name, 1)
                 aliased += nodes
                 if aliased > MAX_ALIASED_NODES:
                     raise error(
-                        f"{where}, line {line}: its aliases stand for more than {MAX_ALIASED_NODES} values."
+                        f"{where}, line {line}: its aliases expand to more than {MAX_ALIASED_NODES} values."
                     )
                 add(nodes)
             elif isinstance(event, yaml.ScalarEvent):
@@ -242,7 +242,9 @@ def _walk(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 def _check_integers(value: Any, where: str, error: Error) -> None:
     for path, found in _walk(value):
         if isinstance(found, int) and found not in INT64:
-            raise error(f"{where}: field {'.'.join(path) or '(all)'} is an integer that no 64 bits hold.")
+            raise error(
+                f"{where}: field {'.'.join(path) or '(all)'} is an integer that does not fit in 64 bits."
+            )
 
 
 def _check_depth(value: Any, where: str, error: Error) -> None:
@@ -255,7 +257,7 @@ def _too_deep(where: str, error: Error) -> NoReturn:
 
 
 def kind_of_file(mode: int) -> str:
-    """Return what a file's mode says it is, in words: a folder, a named pipe ..."""
+    """Return the kind of file in words: a folder, a named pipe ..."""
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a named pipe",

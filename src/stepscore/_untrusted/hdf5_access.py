@@ -1,7 +1,7 @@
 """Access to an HDF5 file that reads nothing outside of it.
 
 HDF5 lets a file keep an array in any other file (external storage, virtual datasets) or borrow objects of one
-(external links): a recording from a stranger could show any local file as frames. Only what lies in the file itself
+(external links): an untrusted recording could show any local file as frames. Only what lies in the file itself
 is read, through the filters that come with HDF5, and only as much as the file can hold.
 """
 
@@ -90,8 +90,8 @@ def _follow(group: Any, name: str, links: int) -> Any:
             group = group[part]
         else:
             raise VideoError(
-                f"{where} is a link to another file ({getattr(link, 'filename', 'of an unknown kind')}); only what "
-                "lies in the file itself is read. Copy it into one file: h5repack --merge IN OUT"
+                f"{where} is a link to another file ({getattr(link, 'filename', 'of an unknown kind')}); only data "
+                "in the file itself is read. Copy it into one file: h5repack --merge IN OUT"
             )
     return group
 
@@ -104,7 +104,7 @@ def is_group(found: Any) -> bool:
 
 
 def attribute(found: Any, name: str) -> Any:
-    """Return an attribute's value; ``None`` where there is none, or one of more cells than a setting has."""
+    """Return an attribute's value; ``None`` if there is none, or one of more cells than a setting has."""
     if name not in found.attrs:
         return None
     shape = found.attrs.get_id(name).shape
@@ -123,7 +123,7 @@ def checked_dataset(dataset: Any, where: str) -> Any:
         )
     if dataset.external:
         raise VideoError(
-            f"{where} is kept in another file ({dataset.external[0][0]!r}); only what lies in the file itself "
+            f"{where} is kept in another file ({dataset.external[0][0]!r}); only data in the file itself "
             "is read."
         )
     plist = dataset.id.get_create_plist()
@@ -136,7 +136,9 @@ def checked_dataset(dataset: Any, where: str) -> Any:
             )
     stored = _stored(dataset).bytes
     if dataset.nbytes > max(stored, 1 << 10) * _MAX_RATIO:
-        raise VideoError(f"{where} claims {dataset.nbytes} bytes {dataset.shape}, and {stored} are stored.")
+        raise VideoError(
+            f"{where} claims {dataset.nbytes} bytes {dataset.shape}, but only {stored} are stored."
+        )
     if dataset.chunks is not None and math.prod(dataset.chunks) * dataset.dtype.itemsize > MAX_READ_BYTES:
         raise VideoError(f"{where} has chunks {dataset.chunks}; at most {MAX_READ_BYTES >> 20} MiB are read.")
     return dataset

@@ -1,6 +1,6 @@
 """Limits on what a file may claim, checked before anything of that size is allocated.
 
-Headers are written by anyone: a file of a kilobyte can state 16,000 x 16,000 pixels or a million million frames.
+Headers are untrusted: a file of a kilobyte can state 16,000 x 16,000 pixels or a million million frames.
 Within these limits a frame of the size that a judge asks for takes less than a gigabyte, whatever the file is.
 """
 
@@ -60,7 +60,7 @@ def check_frame_count(n: int, where: str, most: int = MAX_FRAMES) -> None:
 def check_fps(fps: float, where: str, error: type[StepScoreError] = VideoError) -> None:
     """Raise ``error`` for a frame rate that is not a number, or outside ``MIN_FPS`` to ``MAX_FPS``."""
     if not (math.isfinite(fps) and MIN_FPS <= fps <= MAX_FPS):
-        raise error(f"{where}: fps is {fps:g}; it must be above 0, from {MIN_FPS:g} to {MAX_FPS:g}.")
+        raise error(f"{where}: fps must be from {MIN_FPS:g} to {MAX_FPS:g}, got {fps:g}.")
 
 
 def check_read(n: int, width: int, height: int, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Boxes of an mp4 file (ISO 14496-12), as far as they decide how it is opened.
+"""The boxes of an mp4 file (ISO 14496-12) that decide how it is opened.
 
 libav builds its table of frames from the counts in these boxes before anyone can ask for them: a file of a kilobyte
 that claims a hundred million frames would take gigabytes. A frame has at least a byte, so counts that exceed the
@@ -95,7 +95,7 @@ def read_mp4_header(path: Path) -> Mp4Header:
                 raise VideoError(f"{path} has a compressed header. Rewrite it: ffmpeg -i IN -c copy OUT")
     frames = fragments + sum(track.frames for track in tracks)
     if frames > end:
-        raise VideoError(f"{path} claims {frames} frames, and has only {end} bytes.")
+        raise VideoError(f"{path} claims {frames} frames but has only {end} bytes.")
     check_frame_count(frames, str(path), MAX_ENTRIES)
     return Mp4Header(frames, tuple(matrices))
 

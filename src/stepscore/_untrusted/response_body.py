@@ -53,7 +53,9 @@ async def read_body(response: httpx2.Response, where: str) -> bytes:
         raise _too_large(where)
     if (unpack := _unpacking(encoding)) is None:
         shown = "".join(char if char.isprintable() else "?" for char in encoding[:40])
-        raise TransientModelError(f"{where} returned a body packed as {shown!r}, which was not asked for.")
+        raise TransientModelError(
+            f"{where} returned a body with the content encoding {shown!r}, which was not requested."
+        )
     body, arrived = bytearray(), 0
     try:
         async for packed in response.aiter_raw(_PIECE):
@@ -68,7 +70,7 @@ async def read_body(response: httpx2.Response, where: str) -> bytes:
 
 
 async def _beginning(response: httpx2.Response, encoding: str) -> bytes:
-    """Return the beginning of an error's body; what it is packed in does not hide the status."""
+    """Return the beginning of an error's body. An unreadable encoding must not hide the status."""
     unpack = _unpacking(encoding)
     body, arrived = bytearray(), 0
     if unpack is not None:
@@ -90,18 +92,18 @@ def check_values(body: bytes, where: str) -> None:
     """Raise TransientModelError for a JSON text of more values than are parsed."""
     if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise TransientModelError(
-            f"{where} returned more than {MAX_VALUES:,} values, the most that is parsed of a response."
+            f"{where} returned more than {MAX_VALUES:,} values, the limit for a response."
         )
 
 
 def _too_large(where: str) -> TransientModelError:
     return TransientModelError(
-        f"{where} returned more than {MAX_BODY_BYTES >> 20} MiB, the most that is read of a response."
+        f"{where} returned more than {MAX_BODY_BYTES >> 20} MiB, the limit for a response."
     )
 
 
 def _unpacking(encoding: str) -> Unpack | None:
-    """Return what unpacks a content encoding; ``None`` for one that is not read."""
+    """Return the decoder of a content encoding; ``None`` if it is not supported."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return lambda packed: iter((packed,))

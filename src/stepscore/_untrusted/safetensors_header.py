@@ -83,9 +83,7 @@ def read_header(path: Path) -> Header:
             if length > size - 8:
                 raise _damaged(where, f"it has {size} bytes, less than its header")
             if length > MAX_HEADER_BYTES:
-                raise _damaged(
-                    where, f"its header has {length} bytes; the most that is read is {MAX_HEADER_BYTES}"
-                )
+                raise _damaged(where, f"its header has {length} bytes; at most {MAX_HEADER_BYTES} are read")
             text = file.read(length)
     except OSError as error:
         raise ModelError(f"Cannot read {where}: {error.strerror or error}.") from error
@@ -94,7 +92,7 @@ def read_header(path: Path) -> Header:
         raise _damaged(where, "its header is not a JSON object")
     metadata = content.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise _damaged(where, "its __metadata__ is not texts by name")
+        raise _damaged(where, "its __metadata__ does not map names to texts")
     tensors = {name: _entry(where, name, entry) for name, entry in content.items()}
     _check_places(where, tensors, size - 8 - length)
     return Header(path, text, tensors, metadata)
@@ -132,7 +130,7 @@ def _check_places(where: str, tensors: Mapping[str, TensorEntry], size: int) -> 
             )
         end = tensor.stop
     if end != size:
-        raise _damaged(where, f"its tensors take {end} bytes, and it has {size} for them")
+        raise _damaged(where, f"its tensors take {end} bytes, but it holds {size}")
 
 
 def _damaged(where: str, why: str) -> ModelError:

@@ -6,9 +6,7 @@ in one file. :func:`perturb` changes an episode by one of the names in ``PERTURB
 failures to the lengths of successes.
 """
 
-from stepscore.episodes.clip import Clip
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.image_ops import (
     fit_size,
     read_image,
@@ -19,7 +17,7 @@ from stepscore.episodes.image_ops import (
 )
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
-from stepscore.episodes.perturbations.chosen_frames import choose_frames
+from stepscore.episodes.perturbations.changed_episode import choose_frames
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS, perturb
 from stepscore.episodes.perturbations.rewording import TaskInstructions
@@ -35,8 +33,8 @@ from stepscore.episodes.sampling import (
 )
 from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.source import Episodes, Listing, Reader, ReadOptions, open_episodes, reader_registry
-from stepscore.episodes.video.image_archive import check_image_root, image_view
-from stepscore.episodes.view import View, ViewInfo
+from stepscore.episodes.video.image_files import check_image_root, image_view
+from stepscore.episodes.view import Clip, GoalFrame, View, ViewInfo
 
 __all__ = [
     "PERTURBATIONS",

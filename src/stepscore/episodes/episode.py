@@ -9,13 +9,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from stepscore._untrusted import check_hashable, check_regular, shown
-from stepscore.episodes.clip import Clip
-from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.signals import Signal, SignalReader
-from stepscore.episodes.view import View, ViewInfo
+from stepscore.episodes.view import Clip, GoalFrame, View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import SuccessMode
 
@@ -39,8 +37,8 @@ class Episode:
         subgoals: Ordered subgoals.
         success_mode: When its success counts, where the task says so.
         labels: Success, subgoals, stages and progress that are known to be true.
-        recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
-        signal_reader: Reads what was recorded beside its videos, such as state and action; ``None`` where its
+        recorded: Files next to it in which another tool may have written its curve; two are ambiguous.
+        signal_reader: Reads other recorded data, such as state and action; ``None`` if its
             format has nothing of the kind. See :meth:`signals`.
         metadata: Further fields of the source.
         error: Why it cannot be read, where its reader knows already; asking for its frames raises an EpisodeError.
@@ -123,7 +121,7 @@ class Episode:
         return self.views[self.main_view].info() if self.views else None
 
     def signals(self) -> tuple[Signal, ...]:
-        """Read the numbers recorded beside its videos, state and action first; empty where there are none.
+        """Read recorded numbers other than videos, state and action first; empty if there are none.
 
         Raises:
             EpisodeError: The source should have them, and cannot be read.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscore._untrusted import read_bytes, shown
-from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_PIXELS
-from stepscore.episodes.encoded_images import decode_image
-from stepscore.errors import OptionError, VideoError
+from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_PIXELS, check_pixels, too_many_pixels
+from stepscore.errors import OptionError, StepScoreError, VideoError
 from stepscore.types import Frames
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 def fit_size(width: int, height: int, size: int | None) -> tuple[int, int]:
@@ -74,13 +79,7 @@ def square_image(image: Frames, side: int, *, stretch: bool = False) -> Frames:
 
 
 def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Frames:
-    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black.
-
-    Args:
-        images: The images.
-        columns: Images in a row.
-        gap: Black pixels between cells.
-    """
+    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black."""
     height, width = max(i.shape[0] for i in images), max(i.shape[1] for i in images)
     rows = -(-len(images) // columns)
     sheet = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap, 3), np.uint8)
@@ -88,3 +87,43 @@ def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Fram
         top, left = number // columns * (height + gap), number % columns * (width + gap)
         sheet[top : top + image.shape[0], left : left + image.shape[1]] = image
     return sheet
+
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
+"""Formats that are decoded, by Pillow's names. Others run programs (EPS) or are no frames."""
+
+
+def image_size(content: bytes, where: str) -> tuple[int, int]:
+    """Return width and height of the upright image; ``where`` begins the message of an error."""
+    from PIL import ExifTags
+
+    with _opened(content, where) as image:
+        is_transposed = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+        return (image.height, image.width) if is_transposed else (image.width, image.height)
+
+
+def decode_image(content: bytes, where: str, *, upright: bool = True) -> Frames:
+    """Return the image as RGB, (h, w, 3); ``upright`` turns it as its EXIF orientation says."""
+    from PIL import ImageOps
+
+    with _opened(content, where) as image:
+        if upright:
+            ImageOps.exif_transpose(image, in_place=True)
+        # convert() copies an image that is RGB already.
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"), dtype=np.uint8)
+
+
+@contextmanager
+def _opened(content: bytes, where: str) -> Iterator[PilImage]:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            check_pixels(image.width, image.height, where)
+            yield image
+    except StepScoreError:
+        raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
+        raise too_many_pixels("more", where) from error
+    except Exception as error:  # decoders raise what their author thought of: struct.error, SyntaxError ...
+        raise VideoError(f"{where} is not a readable image ({error or type(error).__name__}).") from error

@@ -36,7 +36,7 @@ def frame_at(timestamps: FloatArray, times: ArrayLike) -> IntArray:
 
 
 def first_frame_from(timestamps: FloatArray, times: ArrayLike) -> IntArray:
-    """Return the index of the first frame that begins at each time or later; n where there is none.
+    """Return the index of the first frame that begins at each time or later; n if there is none.
 
     It is also the number of frames that begin before that time.
 
@@ -73,7 +73,7 @@ def sample_by_index(
     """
     if count is not None:
         if count < 1:
-            raise OptionError(f"count is {count}; it must be at least 1.")
+            raise OptionError(f"count must be at least 1, got {count}.")
         return np.round(np.linspace(0, n_frames - 1, min(count, n_frames))).astype(np.int64)
     return check_indices(() if indices is None else indices, n_frames, where)
 
@@ -100,7 +100,7 @@ def sample_by_time(
     """
     if fps is not None:
         if not 0 < fps < np.inf:
-            raise OptionError(f"fps is {fps}; it must be above 0 and finite.")
+            raise OptionError(f"fps must be above 0 and finite, got {fps}.")
         if timestamps[-1] * fps > MAX_SAMPLES:
             raise OptionError(
                 f"{where} lasts {timestamps[-1]:g} s; {fps:g} frames per second of it are more than {MAX_SAMPLES}."

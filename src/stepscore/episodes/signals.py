@@ -1,4 +1,4 @@
-"""Signals: numbers recorded at every step of an episode beside its videos, such as the robot's state and action.
+"""Signals: numbers recorded at every step of an episode, such as the robot's state and action.
 
 A reader whose format records them gives the episode a :class:`SignalReader`; :meth:`Episode.signals` reads them when
 they are asked for.
@@ -61,7 +61,7 @@ class SignalReader(Protocol):
 
 
 def dimension_names(n: int, names: object = None) -> tuple[str, ...]:
-    """Return ``n`` names from what a source says about them, or numbers where it has not one text for each.
+    """Return the ``n`` names that a source states, or numbers if it does not name each dimension.
 
     LeRobot has a list, a list under one key (``{"motors": [...]}``), places by name (``{"x": 0}``), or nothing.
     """

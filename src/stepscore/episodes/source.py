@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, overload
 
 from stepscore._local_modules import place_in_local_code
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.goals.chosen_goals import ChosenGoals, EpisodesWithGoals, choose_goals
+from stepscore.episodes.goal_images import ChosenGoals, EpisodesWithGoals, choose_goals
 from stepscore.episodes.labels.joining import (
     Additions,
     JoinedEpisodes,
@@ -78,8 +78,8 @@ reader_registry: Registry[Callable[[], Reader]] = Registry(
         # In the order in which they are tried: the most specific layout first, plain videos last.
         "lerobot": "stepscore.episodes.lerobot.reader:LeRobotReader",
         "lerobot-eval": "stepscore.episodes.lerobot.eval_output:LeRobotEvalReader",
-        "vla-eval": "stepscore.episodes.eval_logs.vla_eval:VlaEvalReader",
-        "inspect-robots": "stepscore.episodes.eval_logs.inspect_robots:InspectRobotsReader",
+        "vla-eval": "stepscore.episodes.readers.vla_eval:VlaEvalReader",
+        "inspect-robots": "stepscore.episodes.readers.inspect_robots:InspectRobotsReader",
         "hdf5": "stepscore.episodes.readers.hdf5:Hdf5Reader",
         "curves": "stepscore.episodes.readers.curves:CurvesReader",
         "prm": "stepscore.episodes.readers.prm:PrmReader",
@@ -96,7 +96,7 @@ class Episodes(Sequence[Episode]):
     ``len(episodes)``, iteration, ``episodes[3]``, ``episodes["episode_000012"]``.
 
     Attributes:
-        notes: What was joined to the source and what was not, such as labels that lie beside it, in sentences.
+        notes: What was joined to the source and what was not, such as labels next to it, in sentences.
         subgoals_file: Subgoals by task that were given; empty without.
     """
 
@@ -181,7 +181,7 @@ def open_episodes(
         source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name`` (of
             another revision: ``user/name@v2.0``), or the URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://``
             ...). The last two are read by range.
-        labels: A labels file (csv, jsonl, parquet) to join by episode id. One that lies beside the data is not joined
+        labels: A labels file (csv, jsonl, parquet) to join by episode id. One next to the data is not joined
             unless it is given; ``notes`` of the result names it.
         subgoals: A YAML file with the subgoals of each task; as with labels.
         task: Keep only episodes of this task.
@@ -241,7 +241,7 @@ def open_episodes(
         episodes = _of_task(episodes, task)
     if limit is not None:
         if limit < 1:
-            raise OptionError(f"limit is {limit}; it must be at least 1.")
+            raise OptionError(f"limit must be at least 1, got {limit}.")
         episodes = episodes[:limit]
     code = getattr(make, "local_code", None)  # of a class in a file that the command line named
     goals = None

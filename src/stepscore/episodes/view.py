@@ -5,10 +5,12 @@ Readers return views; a view opens nothing until one of its methods is called, a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from stepscore.types import FloatArray, Frames
+from stepscore.types import FloatArray, Frames, IntArray
 
 
 class ViewInfo(NamedTuple):
@@ -48,3 +50,61 @@ class View(Protocol):
 
     def location(self) -> str:
         """Return where the frames are, for messages and tables: a path, and the episode's span in that file."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Frames of one view with their timestamps and indices in the episode.
+
+    Attributes:
+        frames: RGB images, shape (n, h, w, 3), uint8.
+        timestamps: Seconds from the episode's first frame, shape (n,).
+        indices: Frame indices counted from the episode's first frame, shape (n,).
+    """
+
+    frames: Frames
+    timestamps: FloatArray
+    indices: IntArray
+
+    def __post_init__(self) -> None:
+        n = len(self.frames)
+        if self.frames.ndim != 4 or self.frames.shape[-1] != 3 or self.frames.dtype != "uint8":
+            raise ValueError(
+                f"Clip frames are {self.frames.shape} {self.frames.dtype}; expected (n, h, w, 3) uint8."
+            )
+        if self.timestamps.shape != (n,) or self.indices.shape != (n,):
+            raise ValueError(
+                f"Clip has {n} frames, {len(self.timestamps)} times and {len(self.indices)} indices."
+            )
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Clip(0 frames)"
+        n, height, width, _ = self.frames.shape
+        first, last = self.timestamps[[0, -1]]
+        span = f"{first:.2f}-{last:.2f} s, indices {self.indices.min()}-{self.indices.max()}"
+        return f"Clip({n} {'frame' if n == 1 else 'frames'}, {width}x{height}, {span})"
+
+
+@dataclass(frozen=True)
+class GoalFrame:
+    """The last frame of a view of another episode."""
+
+    episode_id: str
+    view: View
+
+    def digest(self) -> bytes:
+        """Return bytes that identify the image: those of the whole view, which are cheap to read."""
+        return hashlib.sha256(b"last frame\0" + self.view.digest()).digest()
+
+    def read(self, size: int | None = None) -> Frames:
+        """Read the image, (h, w, 3), with its longer side ``size`` pixels."""
+        image: Frames = self.view.read([len(self.view.timestamps()) - 1], size)[0]
+        return image
+
+    def location(self) -> str:
+        """Return where it is, for messages and tables."""
+        return f"last frame of {self.episode_id} ({self.view.location()})"

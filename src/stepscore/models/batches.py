@@ -15,7 +15,7 @@ class BatchModel(Protocol):
     """A model in process that can answer several requests in one pass.
 
     Which requests are answered together changes the last digits of the answers, so whoever asks decides it: what
-    comes through ``answer`` is answered alone, however many wait.
+    comes through ``answer`` is answered separately, however many wait.
     """
 
     @property
@@ -26,9 +26,9 @@ class BatchModel(Protocol):
         """Return whether a request can be answered in one pass with others; its frames need not be decoded."""
 
     async def answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
-        """Return the response to each of several resolved requests, or why there is none.
+        """Return the response to each of several resolved requests, or the reason why there is no answer.
 
-        Passes hold ``batch`` requests in the order in which they are given; what is not batchable is answered alone.
+        Passes hold ``batch`` requests in the order in which they are given; other requests are answered separately.
         """
 
 

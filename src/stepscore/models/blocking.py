@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from stepscore._threads import Threads
 from stepscore.errors import cancel_error, exit_error, exits_as_errors
@@ -37,9 +37,9 @@ def _run(coroutine: Coroutine[object, object, T]) -> T:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Raise an ExitError in place of a SystemExit of third-party code, or of a CancelledError that nobody asked for.
+    """Raise an ExitError in place of a SystemExit of third-party code, or of an unexpected CancelledError.
 
-    A library may cancel a task of its own and let that through. Like ``SystemExit``, it is not an ``Exception``: the
+    A library may cancel its own task and let the error through. Like ``SystemExit``, it is not an ``Exception``: the
     episode would end without a row, and in a worker its judge would wait for the answer without end.
     """
     try:
@@ -100,3 +100,33 @@ class _Guarded(Coroutine[Any, Any, T]):
 
     def __await__(self) -> Any:
         return self._coroutine.__await__()
+
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class WorkerThread(Generic[Q, R]):
+    """A thread that answers requests one after another, in the order in which they come."""
+
+    def __init__(self, answer: Callable[[Sequence[Q]], Sequence[R | Exception]]) -> None:
+        self._answer = answer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stepscore-model")
+
+    def submit(self, request: Q) -> Future[R]:
+        """Queue a request, and return the future of its result."""
+        return self._thread.submit(self._answer_one, request)
+
+    def submit_all(self, requests: Sequence[Q]) -> Future[Sequence[R | Exception]]:
+        """Queue requests that are answered together, and return the future of their results."""
+        return self._thread.submit(self._answer, requests)
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run other work on this thread, and return its result."""
+        return self._thread.submit(work).result()
+
+    def _answer_one(self, request: Q) -> R:
+        (answer,) = self._answer([request])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer

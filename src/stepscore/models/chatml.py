@@ -29,11 +29,7 @@ def chatml_parts(prompt: Prompt) -> list[Part]:
 
 
 def split_at_video(prompt: Prompt) -> tuple[str, str]:
-    """Return the text before a prompt's :class:`VideoPrefix` and the text after it.
-
-    Raises:
-        ModelError: It does not have exactly one, or it has other media.
-    """
+    """Return the text before and after a prompt's only :class:`VideoPrefix`; ModelError if it has other media."""
     parts = chatml_parts(prompt)
     at = [i for i, part in enumerate(parts) if isinstance(part, VideoPrefix)]
     others = [part for part in parts if not isinstance(part, str | VideoPrefix)]
@@ -43,11 +39,7 @@ def split_at_video(prompt: Prompt) -> tuple[str, str]:
 
 
 def tails_after(head: str, prompts: Sequence[Prompt]) -> list[str]:
-    """Return the text after the video of each prompt of a stream that was opened with this text before it.
-
-    Raises:
-        OptionError: A prompt differs before the video.
-    """
+    """Return each prompt's text after the video; OptionError if one differs from ``head`` before it."""
     split = [split_at_video(prompt) for prompt in prompts]
     if any(before != head for before, _ in split):
         raise OptionError(
@@ -76,11 +68,7 @@ class RenderedPrefixes:
 
 
 def render_prefixes(request: ScorePrefixes) -> RenderedPrefixes:
-    """Write a resolved request in ChatML.
-
-    Raises:
-        ModelError: Its prompts differ before the video, so that they cannot share it.
-    """
+    """Write a resolved request in ChatML; ModelError if its prompts differ before the video."""
     assert isinstance(request.video, DecodedMedia)
     heads, tails = zip(*(split_at_video(prompt) for prompt in request.prompts), strict=True)
     if len(set(heads)) > 1:

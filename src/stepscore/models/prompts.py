@@ -32,7 +32,7 @@ class Prompt(Tagged):
             otherwise. Its leading space counts where it continues a text.
         template: ``"chat"``: the turns, then the assistant's turn is opened. ``"open"``: the last turn is never
             closed, and the prefill continues it (TOPReward's published code leaves the user's turn open).
-            ``"none"``: the texts and images alone, without markup.
+            ``"none"``: only the texts and images, without markup.
     """
 
     turns: tuple[Turn, ...]

@@ -20,11 +20,11 @@ from stepscore.models.tagged import Tagged, plain
 from stepscore.types import FloatArray
 
 MAX_TOKENS = 100_000_000
-"""Most tokens of one call that are believed; the longest contexts have ten million."""
+"""Largest plausible number of tokens of one call; the longest contexts have ten million."""
 
 MAX_ADDED_IN = 16_384
 MAX_ADDED_OUT = 131_072
-"""Tokens beyond the most a request can have that are believed, as they may be billed: a gateway's own prompt, and
+"""Plausible tokens beyond the most a request can have, which may be billed: a gateway's own prompt, and
 reasoning that the server does not count towards the limit of output tokens."""
 
 MAX_LOGPROB = 1e-6
@@ -35,7 +35,7 @@ MAX_COSINE_ERROR = 1e-5
 
 
 def count_of(value: object) -> int:
-    """Return a count of tokens; 0, for unknown, where it is no integer (a boolean is none) from 0 to the bound."""
+    """Return a count of tokens; 0 (unknown) unless it is an integer, not a boolean, from 0 to the bound."""
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return value if 0 <= value <= MAX_TOKENS else 0
@@ -102,11 +102,7 @@ class Response(Tagged):
 
     @classmethod
     def unpack(cls, value: Mapping[str, Any]) -> Self:
-        """Return the response from the values of :meth:`pack`.
-
-        Raises:
-            ModelError: They are not such values; a cache may be damaged, or written by anyone.
-        """
+        """Return the response from the values of :meth:`pack`; ModelError for invalid ones: caches are untrusted."""
         try:
             if value["kind"] != cls.tag:
                 raise ModelError(
@@ -139,7 +135,7 @@ class Answer(Response):
     log-probabilities and the model returns them.
 
     ``schema_mass`` is the smallest probability that the model gave to the tokens that the request's schema allows, at
-    any token of the answer; ``None`` where there is no schema, or the model does not state it.
+    any token of the answer; ``None`` if there is no schema, or the model does not state it.
     """
 
     text: str
@@ -203,7 +199,7 @@ class PrefixScores(Response):
     later: ClassVar[Mapping[str, object]] = {"tokens_out": 0}
 
     def plain_fields(self) -> dict[str, Any]:
-        """Return its fields as JSON values, the numbers flat beside their shape."""
+        """Return its fields as JSON values: flat numbers and their shape."""
         stored = {**super().plain_fields(), "logprobs": plain(self.logprobs.ravel())}
         del stored["tokens_reused"]
         return {"shape": list(self.logprobs.shape), **stored}

@@ -25,6 +25,7 @@ from stepscore._untrusted import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
+from stepscore.judges.published.profiles import model_licence
 from stepscore.models import Model
 from stepscore.models.calls import (
     ATTEMPTS_DATABASE,
@@ -34,7 +35,6 @@ from stepscore.models.calls import (
     PrefixCacheUse,
     RunAccount,
 )
-from stepscore.models.profiles import model_licence
 from stepscore.runs.engines import choose_engine
 from stepscore.runs.journal import LEASED_FILES, Journal, index
 from stepscore.runs.protocol import Protocol, protocol_of

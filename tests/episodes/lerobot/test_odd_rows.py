@@ -57,7 +57,7 @@ def test_a_length_that_is_no_number_is_one_row(tmp_path: Path, length: object) -
     change_v2(root, length=length)
     error = check_rest(root, tmp_path)
     assert "length of episode 1 is" in error
-    assert "expected a whole number" in error
+    assert "expected an integer" in error
 
 
 def test_a_missing_length_is_one_row(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stepscore._untrusted.parquet_files import open_parquet
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.lerobot import data_files as lerobot_data
 from stepscore.episodes.lerobot.meta import short_names
 from stepscore.episodes.lerobot.reader import LeRobotReader
-from stepscore.episodes.parquet_files import open_parquet
 from stepscore.episodes.source import ReadOptions
 from stepscore.episodes.video import VideoView
 from stepscore.errors import OptionError, SourceError, VideoError

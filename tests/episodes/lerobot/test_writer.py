@@ -22,7 +22,7 @@ import pytest
 
 from stepscore.episodes import open_episodes
 from stepscore.episodes.lerobot.writing import layout as lerobot_layout
-from stepscore.episodes.lerobot.writing.stats import Stats
+from stepscore.episodes.lerobot.writing.features import Stats
 from stepscore.episodes.lerobot.writing.video_encoding import Encoding, VideoFile, encode_frame
 from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
 from stepscore.errors import OptionError

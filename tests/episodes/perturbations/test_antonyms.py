@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscore.episodes.perturbations.antonyms import OPPOSITES, opposite_instruction_of
 from stepscore.episodes.perturbations.perturb import opposite_instruction
+from stepscore.episodes.perturbations.rewording import OPPOSITES, opposite_instruction_of
 from stepscore.errors import OptionError
 from tests.fakes import episode
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from stepscore.episodes import Episode, Label, Labels, open_episodes
 from stepscore.episodes.labels import LABEL_TOLERANCE_S
 from stepscore.episodes.perturbations import length_matching
-from stepscore.episodes.perturbations.antonyms import OPPOSITES
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS
+from stepscore.episodes.perturbations.rewording import OPPOSITES
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import VideoError
 from stepscore.testing import write_toy_rollouts

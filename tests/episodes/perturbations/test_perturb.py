@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.episodes import Episode, Subgoal, TaskInstructions, perturbations
-from stepscore.episodes.perturbations.cameras import blank, swap_cameras
+from stepscore.episodes.perturbations.changed_episode import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
@@ -270,10 +270,13 @@ def test_a_real_video_is_changed_as_it_is_read(tmp_path: Path) -> None:
         (lambda: cut(episode(), 1.0, share=0.5), "one of to_s and share"),
         (lambda: cut(episode(), 7.0), "cannot be cut to 7 s: it runs from 0 to 5 s"),
         (lambda: cut(episode(), 0.0), "cannot be cut to 0 s"),
-        (lambda: cut(episode(), share=1.5), "share is 1.5"),
-        (lambda: slow_down(episode(), 0.0), "factor is 0.0; it must be above 0"),
+        (lambda: cut(episode(), share=1.5), "share must be above 0 and at most 1, got 1.5"),
+        (
+            lambda: slow_down(episode(), 0.0),
+            r"factor must be above 0 and finite \(2 is half as fast\), got 0\.0",
+        ),
         (lambda: pause(episode(), 5.0), "at_s is 5; episode e runs from 0 to 5 s"),
-        (lambda: pause(episode(), 1.0, 0.0), "a pause must be above 0"),
+        (lambda: pause(episode(), 1.0, 0.0), "seconds must be above 0 and finite, got 0.0"),
         (lambda: shift(episode()), r"not \(0, 0\)"),
         (lambda: shift(episode(), 1.5), "whole pixels"),  # type: ignore[arg-type]
         (lambda: shift(episode(), 8).view().read([0]), "leaves nothing of an image of 8x6"),

@@ -119,7 +119,7 @@ def test_ids_that_are_numbers_keep_every_digit(tmp_path: Path) -> None:
 
 def test_a_wrong_number_of_an_episode_names_the_row(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("episode_index,progress\n0,0.1\n1.5,0.2\n")
-    with pytest.raises(CurveError, match=r"x\.csv, row 2: episode_index must be a whole number"):
+    with pytest.raises(CurveError, match=r"x\.csv, row 2: episode_index must be an integer"):
         grouped_rows(tmp_path / "x.csv", "episode_index")
 
 

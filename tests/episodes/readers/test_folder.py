@@ -15,8 +15,16 @@ import pytest
 from PIL import Image
 
 from stepscore.episodes import Episodes, open_episodes
-from stepscore.episodes.cameras import camera_name, main_first, split_camera, views_by_stem, views_of_folder
-from stepscore.episodes.naming import in_words, instruction_from, is_number
+from stepscore.episodes.naming import (
+    camera_name,
+    in_words,
+    instruction_from,
+    is_number,
+    main_first,
+    split_camera,
+    views_by_stem,
+    views_of_folder,
+)
 from stepscore.errors import EpisodeError, OptionError, SourceError, VideoError
 from tests.episodes.layout import lay
 from tests.media import number_of, numbered, write_video

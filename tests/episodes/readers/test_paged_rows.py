@@ -12,9 +12,10 @@ import pytest
 from benchmarks.scale.episodes import write_source
 from stepscore import open_episodes
 from stepscore.episodes import Episode
-from stepscore.episodes.readers import curve_groups, grouped_rows, paged_rows
+from stepscore.episodes.readers import curve_groups, grouped_rows
+from stepscore.episodes.readers import curve_groups as paged_rows
+from stepscore.episodes.readers.curve_groups import PagedRows
 from stepscore.episodes.readers.curves import EPISODE_COLUMNS
-from stepscore.episodes.readers.paged_rows import PagedRows
 from stepscore.errors import CurveError
 
 

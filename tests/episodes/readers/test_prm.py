@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_a_problem(home: Path) -> None:
         "demo/arrange_flowers": "1 videos, not in a folder <benchmark>/<task>/<model>",
         "demo/arrange_flowers/pi0/overview.mp4": "its name has none of _high, _left, _right",
         "demo/arrange_flowers/pi0/episode0_high_2.mp4": (
-            "episode0_high_0812.mp4 is that view already; this one is left out"
+            "episode0_high_0812.mp4 is already that view; this one is left out"
         ),
         "demo/arrange_flowers/pi0/episode1": "has no view left and no view right",
         "demo/unknown_task/pi0": "no instruction for task 'unknown_task'; the name of its folder is used",

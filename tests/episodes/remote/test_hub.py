@@ -19,7 +19,7 @@ from huggingface_hub import constants, hf_hub_download, snapshot_download
 import stepscore
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.episodes.remote import RemoteVideo, cache_only
-from stepscore.episodes.remote.stores.hub import HubFolder, hub_folder
+from stepscore.episodes.remote.hub import HubFolder, hub_folder
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import SourceError, VideoError
 from tests.episodes.lerobot.datasets import TOP, WRIST, dataset
@@ -205,7 +205,7 @@ def test_a_server_that_ignores_ranges_is_refused(hub: FakeHub, tmp_path: Path) -
     hub.upload(local, ID)
     view = open_episodes(ID)[0].view("top")
     hub.faults.append(Fault("store", "/videos/", whole=True, times=99))
-    with pytest.raises(VideoError, match=r"gives whole files alone.*hf download.*name its folder"):
+    with pytest.raises(VideoError, match=r"returns only whole files.*hf download.*pass its folder"):
         view.read([3])
     assert hub.count("store", "/videos/") == 1
     hub.faults.clear()

@@ -16,8 +16,7 @@ import pytest
 import stamina
 
 from stepscore.episodes import open_episodes
-from stepscore.episodes.remote import RemoteFile
-from stepscore.episodes.remote.stores import limits
+from stepscore.episodes.remote import RemoteFile, limits
 from stepscore.errors import SourceError, VideoError
 from tests.episodes.lerobot.datasets import dataset
 from tests.episodes.remote.lying_store import LyingStore, lying_store

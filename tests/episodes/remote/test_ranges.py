@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.episodes.remote.cache_limit import CacheLimit, cache_limit
+from stepscore.episodes.remote.cache import CacheLimit, cache_limit
 from stepscore.episodes.remote.ranges import Range, RemoteFile, _requests, merged_ranges, missing_ranges
 from stepscore.errors import OptionError
 
@@ -179,7 +179,8 @@ def test_nothing_is_left_of_a_dataset_whose_files_are_all_removed(stored: list[R
 
 READ_ALL = """
 import sys, time
-from stepscore.episodes.remote import RemoteFile, cache_limit
+from stepscore.episodes.remote import cache_limit
+from stepscore.episodes.remote import RemoteFile
 
 limit, url, own = cache_limit(), sys.argv[1], int(sys.argv[2])
 limit.in_use_s = 0.25

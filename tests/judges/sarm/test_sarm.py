@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepscore.episodes import Clip, Episode, open_episodes
-from stepscore.episodes.lerobot.robot_state import read_state
+from stepscore.episodes.lerobot.signals import read_state
 from stepscore.errors import CapabilityError, EpisodeError, ModelError, OptionError, UnknownNameError
 from stepscore.judges import get_judge
 from stepscore.judges.sarm.judge import Sarm

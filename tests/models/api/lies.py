@@ -252,14 +252,14 @@ LIES: dict[str, Lie] = {
     "gzip bomb": Lie(bomb(31, "gzip"), "returned more than 4 MiB"),
     "deflate bomb": Lie(bomb(15, "deflate"), "returned more than 4 MiB"),
     "gzip bomb inside gzip": Lie(
-        bomb(31, "gzip, gzip", 2), "packed as 'gzip, gzip', which was not asked for"
+        bomb(31, "gzip, gzip", 2), "content encoding 'gzip, gzip', which was not requested"
     ),
     "gzip, then bytes without end": Lie(
         endless(head(content_encoding="gzip") + packed(31, [b"{}"]), b"0" * 65536), "returned more than 4 MiB"
     ),
     "brotli": Lie(
         lambda e: body(b"\x0b\x02\x80{}\x03", content_encoding="br"),
-        "packed as 'br', which was not asked for",
+        "content encoding 'br', which was not requested",
     ),
     "no gzip, though it says so": Lie(lambda e: body(b"{}", content_encoding="gzip"), "cannot be unpacked"),
     "a body cut short": Lie(

@@ -192,7 +192,7 @@ def test_the_users_own_words_can_be_scored(server: TemplateServer) -> None:
 
 
 def test_other_values_of_the_option_are_refused() -> None:
-    with pytest.raises(OptionError, match="question is 'open'; it must be auto, raw or chat"):
+    with pytest.raises(OptionError, match="question must be auto, raw or chat, got 'open'"):
         VllmModel("tiny", question="open")  # type: ignore[arg-type]
 
 

@@ -149,5 +149,5 @@ def test_frame_by_frame_is_said_unless_it_is_meant(server: GenerateServer) -> No
 
 
 def test_other_values_of_the_option_are_refused() -> None:
-    with pytest.raises(OptionError, match="question is 'chat'; it must be auto, raw or frames"):
+    with pytest.raises(OptionError, match="question must be auto, raw or frames, got 'chat'"):
         SglangModel("tiny", question="chat")  # type: ignore[arg-type]

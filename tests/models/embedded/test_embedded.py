@@ -29,7 +29,6 @@ from stepscore.models import (
     Turn,
     get_model,
 )
-from stepscore.models.embedded.domain_gate import GATE_FILE, save_gate
 from stepscore.models.embedded.model import (
     CALIBRATION,
     CAMERA_HINT,
@@ -38,6 +37,7 @@ from stepscore.models.embedded.model import (
     EmbeddedModel,
     torch_network,
 )
+from stepscore.models.embedded.ood import GATE_FILE, save_gate
 from stepscore.models.hf.model import HfModel
 from stepscore.runs import Run
 from stepscore.training.gate.config import GateConfig

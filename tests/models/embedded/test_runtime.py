@@ -371,7 +371,7 @@ class TestCheckpointsItDoesNotCompute:
             scored(EmbeddedModel(checkpoint=str(copy), gate=False), prefixes(2, (2,)))
         weights["model.visual.pos_embed.weight"][0, 0] = np.nan
         save_file(weights, copy / "model.safetensors")
-        with pytest.raises(ModelError, match="not a finite number"):
+        with pytest.raises(ModelError, match="not finite"):
             scored(EmbeddedModel(checkpoint=str(copy), gate=False), prefixes(2, (2,)))
         save_file({"a": np.zeros(3, np.float32)}, copy / "model.safetensors")
         with pytest.raises(ModelError, match=r"do not belong together|tensors, fewer"):

@@ -301,8 +301,8 @@ def test_a_model_that_fails_the_check_is_refused_once_and_for_all(
         ({"dtype": "int8"}, "float32, bfloat16, float16"),
         ({"attention": "magic"}, "sdpa, eager"),
         ({"scoring": "fast"}, "shared, incremental, naive"),
-        ({"batch": 0}, "whole number"),
-        ({"memory_limit_mb": "lots"}, "whole number"),
+        ({"batch": 0}, "batch must be an integer from 1"),
+        ({"memory_limit_mb": "lots"}, "memory_limit_mb must be an integer from 1"),
         ({"attention": "flash_attention_2"}, "scoring=incremental"),
     ],
 )

@@ -16,9 +16,13 @@ from stepscore.models.qwen3vl import prefix_plan, prefix_scoring
 from stepscore.models.qwen3vl.full_forward import score_naive
 from stepscore.models.qwen3vl.network import BlockFeatures, Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_batches import Suffixes, chunks
-from stepscore.models.qwen3vl.prefix_check import check_sharing
 from stepscore.models.qwen3vl.prefix_plan import Branch, PrefixPlan, TokenSpan, plan_shared_prefixes
-from stepscore.models.qwen3vl.prefix_scoring import prepare_video, score_incremental, score_shared
+from stepscore.models.qwen3vl.prefix_scoring import (
+    check_sharing,
+    prepare_video,
+    score_incremental,
+    score_shared,
+)
 from stepscore.models.qwen3vl.prefix_stream import PrefixStream
 from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.types import FloatArray

@@ -322,8 +322,8 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(
         ({"progress_loss_type": "l2"}, "'l2'; the progress head has 10 outputs"),
         ({"progress_loss_type": "huber"}, "it is l1, l2 or discrete"),
         ({"use_per_frame_progress_token": False}, "reads progress at image tokens"),
-        ({"use_multi_image": "yes"}, "use_multi_image is 'yes'; it is true or false"),
-        ({"progress_discrete_bins": "ten"}, "progress_discrete_bins is 'ten'; it is a whole number"),
+        ({"use_multi_image": "yes"}, "use_multi_image must be true or false, got 'yes'"),
+        ({"progress_discrete_bins": "ten"}, "progress_discrete_bins must be an integer"),
     ],
 )
 def test_a_config_that_contradicts_its_weights_is_refused(
@@ -350,7 +350,7 @@ def test_it_answers_no_other_question_and_others_do_not_answer_its_own(
     question = Generate(Prompt((Turn("user", ("How far?",)),)))
     with pytest.raises(CapabilityError, match="--judge robometer"):
         run_blocking(models["robometer"].answer(question))
-    with pytest.raises(CapabilityError, match="not used part by part"):
+    with pytest.raises(CapabilityError, match="not usable part by part"):
         _ = models["robometer"].network
     tokens = tiny.tokenizer()
     plain = get_model(f"hf/{tiny.save(tmp_path / 'plain', tiny.qwen3vl(tokens), tokens)}")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.encoders.vision_encoder import word_directions
 from stepscore.models.sarm.encoders import MAX_FRAME_FEATURES, get_encoder
+from stepscore.models.vision_encoder import word_directions
 from tests.models import tiny
 from tests.models.sarm import tiny_sarm
 

@@ -23,7 +23,7 @@ from stepscore.models.schemas import (
     number_spans,
     object_schema,
 )
-from stepscore.models.schemas.automaton import DEAD, START, Automaton
+from stepscore.models.schemas.patterns import DEAD, START, Automaton
 from tests.models.schemas.examples import KINDS, of_judges
 
 ALL = {**KINDS, **of_judges()}

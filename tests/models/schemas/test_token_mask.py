@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from stepscore.errors import ModelError
 from stepscore.models.embedded import FOLDER
 from stepscore.models.schemas import Number, Schema, Steps, Word, Written
-from stepscore.models.schemas.automaton import START, Automaton
+from stepscore.models.schemas.patterns import START, Automaton
 from stepscore.models.schemas.token_mask import AnswerTokens, Vocabulary, token_bytes
 from tests.models.schemas.examples import KINDS, of_judges
 

@@ -15,7 +15,7 @@ from stepscore.judges import TopReward
 from stepscore.judges.common import read_calibration
 from stepscore.models import get_model
 from stepscore.models.embedded import gate_digest, load_gate
-from stepscore.models.embedded.domain_check import DomainCheck
+from stepscore.models.embedded.ood import DomainCheck
 from stepscore.sim import choose_gl_backend
 from stepscore.training.embedded.build import BuildPlan, RolloutSet, build_judge, install_judge
 from stepscore.training.gate.config import CameraConfig, GateConfig

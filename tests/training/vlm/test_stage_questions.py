@@ -15,7 +15,7 @@ from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import EpisodeError
 from stepscore.models import Generate, Prompt, Request
 from stepscore.models.mock import MockModel
-from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.schemas.patterns import Automaton
 from stepscore.procedures import AnnotateOptions, annotate_episodes
 from stepscore.procedures.answer_schemas import STEPS, stages_schema
 from stepscore.runs import CallOptions

@@ -169,7 +169,7 @@ def print_dry_run(
 
 def _print_licences(chosen: Judge) -> None:
     """Print the licence of each model that will be asked."""
-    from stepscore.models.profiles import model_licence
+    from stepscore.judges.published.profiles import model_licence
 
     for model in chosen.models:
         licence = model_licence(model)

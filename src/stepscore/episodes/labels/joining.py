@@ -22,7 +22,7 @@ FILES_BESIDE = {
     "labels": ("labels.parquet", "labels.csv", "labels.jsonl"),
     "subgoals": ("subgoals.yaml", "subgoals.yml"),
 }
-"""Names by which files to join are known beside the data, by the option that takes them."""
+"""File names, next to the data, that suggest labels or subgoals, by the option that takes them."""
 MOST_NAMED = 3
 """A message names no more episodes or tasks than these."""
 MOST_COMPARED = 10_000
@@ -98,7 +98,9 @@ class JoinedEpisodes(Sequence[Episode]):
                 episode = self._episodes[number]
         except MissingExtraError:
             raise
-        except Exception as error:  # a reader is anyone's code, and one bad episode must not hide the others
+        except (
+            Exception
+        ) as error:  # a reader may be third-party code, and one bad episode must not hide the others
             log_traceback(error)
             why = f"{type(error).__name__}: {error}{place_in_local_code(error)}"
             episode = Episode(self.ids()[number], instruction="", error=why)
@@ -112,13 +114,7 @@ def listed_ids(episodes: Sequence[Episode]) -> list[str]:
 
 
 def no_such_episodes(unknown: Sequence[str], n_labelled: int, ids: Sequence[str]) -> str:
-    """Return what is wrong with the ids of a labels file that no episode has, and the closest that one has.
-
-    Args:
-        unknown: The ids without an episode.
-        n_labelled: How many ids the file has.
-        ids: The ids of all episodes.
-    """
+    """Return what is wrong with the ids of a labels file that no episode has, and the closest that one has."""
     known = set(ids)
     named = ", ".join(f"{shown(name)!r}{_closest(name, known)}" for name in unknown[:MOST_NAMED])
     if len(unknown) == 1:
@@ -156,13 +152,7 @@ def listed_tasks(by_task: Mapping[str, TaskSubgoals]) -> str:
 
 
 def unused_files(path: Path, *, labels: bool, subgoals: bool) -> str | None:
-    """Return a sentence about labels and subgoals that lie beside the data and are not joined; ``None`` without any.
-
-    Args:
-        path: The source.
-        labels: Whether labels were given.
-        subgoals: Whether subgoals were given.
-    """
+    """Return a sentence about labels and subgoals next to the data that are not joined; ``None`` without any."""
     folder = path if path.is_dir() else path.parent
     given = {"labels": labels, "subgoals": subgoals}
     found = {
@@ -175,16 +165,11 @@ def unused_files(path: Path, *, labels: bool, subgoals: bool) -> str | None:
         return None
     names = " and ".join(file.name for file in unused.values())
     flags = " ".join(f"--{option} {shlex.quote(shown(file))}" for option, file in unused.items())
-    return f"Not used: {names} beside the data. To use {'it' if len(unused) == 1 else 'them'}: {flags}"
+    return f"Not used: {names} next to the data. To use {'it' if len(unused) == 1 else 'them'}: {flags}"
 
 
 def labels_of_another_task(episodes: Sequence[Episode], additions: Additions) -> str | None:
-    """Return a sentence about labels where the instruction makes another task; ``None`` where it does not.
-
-    Args:
-        episodes: The episodes as the source has them; the first hundred are looked at.
-        additions: What is joined to them.
-    """
+    """Return a sentence about labels where the instruction makes another task; ``None`` where it does not."""
     if additions.instruction is None:
         return None
     first = JoinedEpisodes(

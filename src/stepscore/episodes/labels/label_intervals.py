@@ -10,7 +10,7 @@ Sources of this, in order:
    not what was true, and are not used.
 4. ``holds``: true or false at the last frame, unknown before it.
 
-Where there is none of these, nothing is known.
+Without any of these, nothing is known.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from stepscore._untrusted import parse_json, read_text, shown
+from stepscore._untrusted.parquet_files import read_parquet
 from stepscore.episodes.naming import safe_name, safe_text
-from stepscore.episodes.parquet_files import read_parquet
 from stepscore.errors import ManifestError, OptionError
 from stepscore.types import FloatArray, SuccessMode
 
@@ -71,18 +71,18 @@ class Labels:
 
     @property
     def success(self) -> bool | None:
-        """Whether the episode succeeded; ``None`` where there is no label."""
+        """Whether the episode succeeded; ``None`` if there is no label."""
         row = self._last("success")
         return None if row is None or math.isnan(row.value) else row.value >= 0.5
 
     @property
     def success_mode(self) -> SuccessMode | None:
-        """Whether success means at some time or at the end; ``None`` where there is no success label."""
+        """Whether success means at some time or at the end; ``None`` if there is no success label."""
         row = self._last("success")
         return None if row is None else ("ever" if row.name == "ever" else "holds")
 
     def subgoal(self, name: str) -> bool | None:
-        """Return whether a subgoal was reached; ``None`` where there is no label."""
+        """Return whether a subgoal was reached; ``None`` if there is no label."""
         row = self._last("subgoal", name)
         return None if row is None or math.isnan(row.value) else row.value >= 0.5
 
@@ -100,7 +100,7 @@ class Labels:
         return tuple(dict.fromkeys(row.name for row in self.rows if row.kind == "progress"))
 
     def progress(self, name: str | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return times and values of labelled progress, by time; empty where there is none.
+        """Return times and values of labelled progress, by time; empty if there is none.
 
         Args:
             name: Name of the progress labels: ``potential`` (a simulator's truth), ``robust``, ``sarm``. By default

@@ -1,6 +1,6 @@
 """LeRobot datasets, read from their files and written, without LeRobot itself."""
 
 from stepscore.episodes.lerobot.reader import episode_id
-from stepscore.episodes.lerobot.robot_state import read_state
+from stepscore.episodes.lerobot.signals import read_state
 
 __all__ = ["episode_id", "read_state"]

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from stepscore._untrusted import check_regular
 from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_READ_BYTES
+from stepscore._untrusted.parquet_files import check_size, open_parquet
 from stepscore.episodes.episode import file_digest
-from stepscore.episodes.parquet_files import check_size, open_parquet
 from stepscore.errors import EpisodeError, VideoError
 
 SUCCESS, LANGUAGE = "next.success", "language_persistent"
@@ -90,14 +90,7 @@ def _subtasks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """Encoded images of one episode in an image column: struct<bytes, path>, one row per frame.
-
-    Attributes:
-        path: The data file, which may hold other episodes, too.
-        column: Name of the image feature.
-        episode: The episode's ``episode_index``.
-        n: Number of frames.
-    """
+    """Encoded images of one episode in an image column: struct<bytes, path>, one row per frame."""
 
     path: Path
     column: str
@@ -167,7 +160,7 @@ class ParquetImages:
 
 
 def _image_bytes(cell: object) -> bytes:
-    """Return the encoded image of a cell, struct<bytes, path>; empty where there is none."""
+    """Return the encoded image of a cell, struct<bytes, path>; empty if there is none."""
     content = cell.get("bytes") if isinstance(cell, dict) else None
     return content if isinstance(content, bytes) else b""
 

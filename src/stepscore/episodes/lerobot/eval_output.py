@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._untrusted import read_json, shown
-from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.naming import in_words, policy_from, policy_rule
+from stepscore.episodes.naming import MAIN, in_words, policy_from, policy_rule
 from stepscore.episodes.readers.scan import first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.video_view import VideoView

@@ -22,9 +22,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from stepscore._untrusted import parse_json, read_json, read_text
 from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.cameras import main_first
-from stepscore.episodes.lerobot.path_templates import check_template
-from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore._untrusted.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore._untrusted.path_templates import check_template
+from stepscore.episodes.naming import main_first
 from stepscore.episodes.signals import MAX_DIMENSIONS
 from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import EpisodeError, SourceError, first_field_error
@@ -139,7 +139,7 @@ class Meta:
         ):
             raise EpisodeError(
                 f"{self.root / 'meta'}: {name} of episode {self.index(row)} is {str(value)[:40]!r}; "
-                f"expected a whole number from 0 to {most}."
+                f"expected an integer from 0 to {most}."
             )
         return int(value)
 
@@ -153,7 +153,7 @@ class Meta:
         return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
 
     def text(self, row: int, name: str) -> str | None:
-        """Return the text of one of our own columns; ``None`` where it is missing or empty."""
+        """Return the text of one of our own columns; ``None`` if it is missing or empty."""
         value = self.columns[name][row] if name in self.columns else None
         return str(value) if value not in (None, "") else None
 
@@ -202,7 +202,7 @@ class Meta:
         else:
             index = self.index(row)
             numbers = {"episode_index": index, "episode_chunk": index // self.info.chunks_size}
-        # The template was checked when the dataset was opened: it has these fields alone.
+        # The template was checked when the dataset was opened: it has only these fields.
         return self.root / template.format(**numbers, **names)
 
 
@@ -317,7 +317,7 @@ def _checked(columns: dict[str, list[Any]], path: Path) -> Mapping[str, Sequence
     indices = columns["episode_index"]
     wrong = next((index for index in indices if not _is_index(index)), ABSENT)
     if wrong is not ABSENT:
-        raise SourceError(f"{path}: episode_index {str(wrong)[:40]!r} is not a whole number from 0.")
+        raise SourceError(f"{path}: episode_index {str(wrong)[:40]!r} is not an integer from 0.")
     twice = next((a for a, b in pairwise(indices) if a == b), None)
     if twice is not None:
         raise SourceError(f"{path}: episode {twice} appears twice. Remove the stale file or row.")

@@ -1,7 +1,6 @@
-"""Perturbed episodes: what a judge must answer about them is known beforehand."""
+"""Perturbed episodes: the right answer of a judge is known in advance."""
 
-from stepscore.episodes.perturbations.antonyms import opposite_instruction_of
-from stepscore.episodes.perturbations.cameras import blank, swap_cameras
+from stepscore.episodes.perturbations.changed_episode import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import (
     Darker,
     ImagePerturbation,
@@ -27,7 +26,7 @@ from stepscore.episodes.perturbations.perturb import (
 )
 from stepscore.episodes.perturbations.replay import reordered, repeat, retry, round_trip, shuffle, twice
 from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView, Scheduled
-from stepscore.episodes.perturbations.rewording import negate, paraphrase
+from stepscore.episodes.perturbations.rewording import negate, opposite_instruction_of, paraphrase
 
 __all__ = [
     "Cut",

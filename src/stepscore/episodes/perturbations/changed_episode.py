@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Labels
@@ -12,11 +14,15 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations import image_perturbations as images
 from stepscore.episodes.perturbations import perturbed_labels as relabel
 from stepscore.episodes.perturbations import retimed_view as timing
+from stepscore.episodes.perturbations.retimed_view import RetimedView, Schedule
+from stepscore.episodes.sampling import frame_at
 from stepscore.episodes.view import View
+from stepscore.errors import OptionError
+from stepscore.types import FloatArray
 
 
 def main_view_of(episode: Episode) -> View:
-    """Return the main view; raise an EpisodeError where there is none."""
+    """Return the main view; raise an EpisodeError if there is none."""
     return episode.view(episode.main_view)
 
 
@@ -78,3 +84,54 @@ def marked(episode: Episode, name: str, options: Mapping[str, object], suffix: s
     return replace(
         episode, id=f"{episode.id}~{name}" + (f"-{suffix}" if suffix else ""), metadata=metadata, recorded=()
     )
+
+
+@dataclass(frozen=True)
+class ChosenFrames:
+    """The frames shown at some seconds, in the order given, each shown for a second."""
+
+    times_s: tuple[float, ...]
+
+    def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
+        """Return the frames, one a second."""
+        return Schedule(frame_at(times, self.times_s), np.arange(len(self.times_s), dtype=np.float64))
+
+    def frame_s(self, frame_s: float) -> float:
+        """Return a second."""
+        return 1.0
+
+
+def choose_frames(episode: Episode, times_s: Sequence[float], name: str) -> Episode:
+    """Return an episode called ``name`` that has only the frames shown at ``times_s``, in that order.
+
+    Every view shows the frame that it has at those times. Goal images and instruction stay; labels do not, for the
+    frames need not be in the order of time.
+    """
+    episode.view(episode.main_view)
+    chosen = ChosenFrames(tuple(float(t) for t in times_s))
+    views = {view: RetimedView(recorded, chosen) for view, recorded in episode.views.items()}
+    metadata = {**episode.metadata, "frames_of": episode.id, "times_s": list(chosen.times_s)}
+    return replace(
+        episode, id=name, views=views, labels=Labels(), recorded=(), signal_reader=None, metadata=metadata
+    )
+
+
+def swap_cameras(episode: Episode) -> Episode:
+    """Give every camera's name to the next camera's images; an episode of one camera is an OptionError."""
+    main_view_of(episode)
+    names = list(episode.views)
+    if len(names) < 2:
+        raise OptionError(f"Episode {episode.id} has one camera; two or more can be swapped.")
+    views = {name: episode.views[other] for name, other in zip(names, [*names[1:], names[0]], strict=True)}
+    return replace(marked(episode, "swapped-cameras", {}, ""), views=views)
+
+
+def blank(episode: Episode, view: str | None = None) -> Episode:
+    """Make every image of a view black; of all views, where none is named.
+
+    Labels are kept: the scene is what it was. If all views are black, a judge that still finds progress or success
+    does not look at the images.
+    """
+    if view is not None:
+        episode.view(view)  # its error lists the valid names
+    return with_images(episode, images.Blank(), "blank", {"view": view}, view or "", only=view)

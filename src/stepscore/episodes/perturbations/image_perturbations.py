@@ -27,7 +27,7 @@ MAX_FULL_SIZE_FRAMES = 32
 class ImagePerturbation(Protocol):
     """A change of one image. A frozen dataclass whose repr enters the view's digest: its names are stored.
 
-    ``pointwise`` says that each pixel changes by itself, so that scaling may come first.
+    ``pointwise`` states that each pixel changes independently, so that scaling may come first.
     """
 
     pointwise: ClassVar[bool]
@@ -160,12 +160,7 @@ class Blank:
 
 @dataclass(frozen=True)
 class PerturbedImageView:
-    """A view with every image perturbed. Holds no frames and opens nothing until it is read.
-
-    Attributes:
-        view: The view as recorded.
-        perturbation: Applied to each of its images.
-    """
+    """A view with every image perturbed. Holds no frames and opens nothing until it is read."""
 
     view: View
     perturbation: ImagePerturbation

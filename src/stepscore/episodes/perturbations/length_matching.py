@@ -1,6 +1,6 @@
 """Failures cut to the lengths of successes, so that length carries no information about the outcome.
 
-Rollouts that stop after success give the answer away: their length alone reaches a success AUC of 0.95, and
+Rollouts that stop after success give the answer away: their length reaches a success AUC of 0.95, and
 a judge that counts frames looks good. Here each success is paired with a failure of its task, which is cut to
 the success's length. In the result, successes and failures of every task are equally many and equally long,
 so length alone scores an AUC of 0.5 within each task and over all of them.
@@ -71,11 +71,7 @@ class _Rollout:
         return int(np.argmin(np.abs(self.times + self.frame_s - length_s)))
 
     def fails_at(self, lengths_s: FloatArray) -> BoolArray:
-        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there.
-
-        Args:
-            lengths_s: Any number of lengths.
-        """
+        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
         ends = self.times + self.frame_s
         after = np.minimum(np.searchsorted(ends, lengths_s), len(ends) - 1)
         before = np.maximum(after - 1, 0)
@@ -128,7 +124,7 @@ def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatche
 
 
 def length_auc(episodes: Iterable[Episode]) -> float:
-    """Return the success AUC of shortness alone: 0.5 for no information, 1 where every success is shorter.
+    """Return the success AUC of shortness: 0.5 for no information, 1 where every success is shorter.
 
     Episodes of unknown success do not enter; NaN where all others succeed, or none does.
     """
@@ -149,7 +145,7 @@ def _matching(rollouts: Sequence[_Rollout], seed: int) -> list[tuple[_Rollout, _
     """Return the most pairs of a success and a failure that can be cut to its length.
 
     What is drawn by the seed is in random order, so that neighbours are a sample of the task: of a large task each
-    part is matched by itself, then what is left over once more.
+    part is matched separately, then the rest once more.
     """
     drawn = sorted(rollouts, key=lambda r: hashlib.sha256(f"{seed}\0{r.episode.id}".encode()).digest())
     successes = [r for r in drawn if r.episode.labels.success]

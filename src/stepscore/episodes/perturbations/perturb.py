@@ -1,4 +1,4 @@
-"""Perturbed episodes: what a sound judge must answer about them is known beforehand.
+"""Perturbed episodes: the right answer of a sound judge is known in advance.
 
 Each function returns a new :class:`Episode` and reads no frame. Its views read lazily and have a digest of
 their own, so that fingerprints, caches and resume keep it apart from the recorded one. Its id ends in the
@@ -24,17 +24,23 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations import image_perturbations as images
 from stepscore.episodes.perturbations import perturbed_labels as relabel
 from stepscore.episodes.perturbations import retimed_view as timing
-from stepscore.episodes.perturbations.antonyms import OPPOSITES, opposite_instruction_of
-from stepscore.episodes.perturbations.cameras import blank, swap_cameras
 from stepscore.episodes.perturbations.changed_episode import (
+    blank,
     episode_labels,
     main_view_of,
+    swap_cameras,
     with_images,
     with_instruction,
     with_timing,
 )
 from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
-from stepscore.episodes.perturbations.rewording import TaskInstructions, negate, paraphrase
+from stepscore.episodes.perturbations.rewording import (
+    OPPOSITES,
+    TaskInstructions,
+    negate,
+    opposite_instruction_of,
+    paraphrase,
+)
 from stepscore.errors import OptionError, UnknownNameError
 
 
@@ -67,7 +73,7 @@ def cut(episode: Episode, to_s: float | None = None, *, share: float | None = No
         raise OptionError("Give exactly one of to_s and share.")
     labelled = episode_labels(episode)
     if share is not None and not 0 < share <= 1:
-        raise OptionError(f"share is {share}; it must be above 0 and at most 1.")
+        raise OptionError(f"share must be above 0 and at most 1, got {share}.")
     end = float(to_s) if to_s is not None else float(share or 0.0) * labelled.duration_s
     if not 0 < end <= labelled.duration_s + LABEL_TOLERANCE_S:
         raise OptionError(
@@ -88,7 +94,7 @@ def cut(episode: Episode, to_s: float | None = None, *, share: float | None = No
 def slow_down(episode: Episode, factor: float = 2.0) -> Episode:
     """Show each frame ``factor`` times as long; below 1 the episode runs faster."""
     if not 0 < factor < math.inf:
-        raise OptionError(f"factor is {factor}; it must be above 0 and finite (2 is half as fast).")
+        raise OptionError(f"factor must be above 0 and finite (2 is half as fast), got {factor}.")
     labels = relabel.slowed_labels(episode.labels, factor)
     perturbation = timing.Slowed(float(factor))
     return with_timing(episode, perturbation, labels, "slowed", {"factor": float(factor)}, f"{factor:g}")
@@ -97,7 +103,7 @@ def slow_down(episode: Episode, factor: float = 2.0) -> Episode:
 def thin(episode: Episode, every: int = 2) -> Episode:
     """Keep every ``every``-th frame, as a camera of a lower frame rate records it."""
     if int(every) != every or every < 2:
-        raise OptionError(f"every is {every}; it must be a whole number of at least 2.")
+        raise OptionError(f"every must be an integer of at least 2, got {every}.")
     perturbation = timing.Thinned(int(every))
     main = timing.RetimedView(main_view_of(episode), perturbation)
     labels, last_s = episode.labels, float(main.timestamps()[-1])
@@ -112,7 +118,7 @@ def pause(episode: Episode, at_s: float, seconds: float = 1.0) -> Episode:
     if not 0 <= at_s < end:
         raise OptionError(f"at_s is {at_s:g}; episode {episode.id} runs from 0 to {end:g} s.")
     if not 0 < seconds < math.inf:
-        raise OptionError(f"seconds is {seconds}; a pause must be above 0 and finite.")
+        raise OptionError(f"seconds must be above 0 and finite, got {seconds}.")
     perturbation = timing.Paused(float(at_s), float(seconds))
     labels = relabel.paused_labels(episode.labels, float(at_s), float(seconds))
     options = {"at_s": perturbation.at_s, "seconds": perturbation.seconds}
@@ -129,7 +135,7 @@ def shift(episode: Episode, dx: int = 0, dy: int = 0, *, fill: images.Fill = "ed
         fill: Colour of the uncovered pixels: ``"edge"`` repeats the image's edge, ``"black"`` is black.
     """
     if int(dx) != dx or int(dy) != dy or not (dx or dy):
-        raise OptionError(f"The shift is ({dx}, {dy}); it must be whole pixels, and not (0, 0).")
+        raise OptionError(f"The shift must be whole pixels, and not (0, 0), got ({dx}, {dy}).")
     if fill not in ("edge", "black"):
         raise OptionError(f"fill is {fill!r}; allowed are 'edge' and 'black'.")
     options = {"dx": int(dx), "dy": int(dy), "fill": fill}
@@ -140,7 +146,7 @@ def shift(episode: Episode, dx: int = 0, dy: int = 0, *, fill: images.Fill = "ed
 def zoom(episode: Episode, factor: float = 1.15) -> Episode:
     """Enlarge the middle of the image by ``factor``, above 1; the rest is cropped."""
     if not 1 < factor < math.inf:
-        raise OptionError(f"factor is {factor}; it must be above 1 and finite.")
+        raise OptionError(f"factor must be above 1 and finite, got {factor}.")
     perturbation = images.Zoomed(float(factor))
     return with_images(episode, perturbation, "zoomed", {"factor": perturbation.factor}, f"{factor:g}")
 
@@ -148,7 +154,7 @@ def zoom(episode: Episode, factor: float = 1.15) -> Episode:
 def darken(episode: Episode, factor: float = 0.5) -> Episode:
     """Multiply every value of every pixel by ``factor``, between 0 and 1."""
     if not 0 < factor < 1:
-        raise OptionError(f"factor is {factor}; it must be between 0 and 1.")
+        raise OptionError(f"factor must be between 0 and 1, got {factor}.")
     perturbation = images.Darker(float(factor))
     return with_images(episode, perturbation, "darker", {"factor": perturbation.factor}, f"{factor:g}")
 
@@ -156,7 +162,7 @@ def darken(episode: Episode, factor: float = 0.5) -> Episode:
 def recompress(episode: Episode, quality: int = 40) -> Episode:
     """Encode every frame again as JPEG of this ``quality``, 1 (worst) to 95."""
     if int(quality) != quality or not 1 <= quality <= 95:
-        raise OptionError(f"quality is {quality}; it must be a whole number from 1 to 95.")
+        raise OptionError(f"quality must be an integer from 1 to 95, got {quality}.")
     perturbation = images.Recompressed(int(quality))
     return with_images(
         episode, perturbation, "recompressed", {"quality": perturbation.quality}, str(perturbation.quality)
@@ -166,7 +172,7 @@ def recompress(episode: Episode, quality: int = 40) -> Episode:
 def add_noise(episode: Episode, sigma: float = 12.0, *, seed: int = 0) -> Episode:
     """Add Gaussian noise of ``sigma`` of 255 levels to every value of every pixel."""
     if not 0 < sigma < math.inf:
-        raise OptionError(f"sigma is {sigma}; it must be above 0 and finite.")
+        raise OptionError(f"sigma must be above 0 and finite, got {sigma}.")
     perturbation = images.Noisy(float(sigma), int(seed))
     options = {"sigma": perturbation.sigma, "seed": perturbation.seed}
     return with_images(episode, perturbation, "noisy", options, f"{sigma:g}" + (f"-{seed}" if seed else ""))
@@ -175,7 +181,7 @@ def add_noise(episode: Episode, sigma: float = 12.0, *, seed: int = 0) -> Episod
 def lower_resolution(episode: Episode, factor: float = 2.0) -> Episode:
     """Record every image with ``factor`` times fewer pixels along each side, enlarged to its size again."""
     if not 1 < factor < math.inf:
-        raise OptionError(f"factor is {factor}; it must be above 1 and finite.")
+        raise OptionError(f"factor must be above 1 and finite, got {factor}.")
     perturbation = images.LowResolution(float(factor))
     return with_images(
         episode, perturbation, "low-resolution", {"factor": perturbation.factor}, f"{factor:g}"
@@ -218,10 +224,6 @@ def opposite_instruction(episode: Episode, opposites: Mapping[str, str] = OPPOSI
 
     Where the task's success holds at the end, its opposite's does not. All else is unknown: a drawer that was
     never opened may have been closed throughout.
-
-    Args:
-        episode: The episode to perturb.
-        opposites: Verbs or whole instructions and their opposites.
     """
     holds = relabel.final_verdict(episode.labels)
     rows = (replace(holds, value=0.0),) if holds is not None and holds.value >= 0.5 else ()

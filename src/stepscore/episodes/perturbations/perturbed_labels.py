@@ -174,11 +174,7 @@ def twice_labels(labels: Labels, second_s: float) -> Labels:
     """Return the labels of a task that is to be done two times, from those of its recording played twice.
 
     Where it is done at the end of the recording, half is done after the first time, and progress is half of each
-    time's. Where it is not, nobody knows what a second try adds, and progress is unknown. Success is as recorded.
-
-    Args:
-        labels: The labels of the recording played twice.
-        second_s: When the second time begins.
+    time's. Otherwise the effect of a second try, and so progress, is unknown. Success is as recorded.
     """
     verdict = final_verdict(labels)
     if verdict is None:

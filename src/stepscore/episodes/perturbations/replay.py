@@ -1,7 +1,7 @@
 """Episodes that play their recording along another path: forth and back, again, in another order.
 
 What is true of a frame's state stays true of it whenever it is shown, so progress follows the frames. A judge that
-counts seconds sees a video that goes on.
+counts seconds only sees the video continue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def round_trip(episode: Episode) -> Episode:
 def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
     """Play up to the share ``to`` of the episode, rewind to ``back_to``, then play to the end."""
     if not 0 <= back_to < to <= 1:
-        raise OptionError(f"to and back_to are {to} and {back_to}; they must be 0 <= back_to < to <= 1.")
+        raise OptionError(f"to and back_to must satisfy 0 <= back_to < to <= 1, got {to} and {back_to}.")
     options = {"to": float(to), "back_to": float(back_to)}
     segments = ((0.0, float(to)), (float(to), float(back_to)), (float(back_to), 1.0))
     return _replayed(episode, segments, "retry", options, f"{to:g}-{back_to:g}")
@@ -45,7 +45,7 @@ def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
 def repeat(episode: Episode, times: int = 2) -> Episode:
     """Play the whole episode ``times`` times over, each time from its first frame."""
     if int(times) != times or not 2 <= times <= 16:
-        raise OptionError(f"times is {times}; it must be a whole number from 2 to 16.")
+        raise OptionError(f"times must be an integer from 2 to 16, got {times}.")
     return _replayed(episode, ((0.0, 1.0),) * int(times), "repeated", {"times": int(times)}, str(int(times)))
 
 
@@ -70,7 +70,7 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
         seed: Random seed; the order depends on it and the episode's id alone, and is never the recorded one.
     """
     if int(blocks) != blocks or not 2 <= blocks <= 256:
-        raise OptionError(f"blocks is {blocks}; it must be a whole number from 2 to 256.")
+        raise OptionError(f"blocks must be an integer from 2 to 256, got {blocks}.")
     number = hashlib.sha256(f"shuffle\0{seed}\0{episode.id}".encode()).digest()[:8]
     order = np.random.default_rng(int.from_bytes(number, "big")).permutation(int(blocks))
     if np.all(order == np.arange(blocks)):

@@ -176,12 +176,7 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class RetimedView:
-    """A view under a time perturbation. Holds no frames and opens nothing until it is read.
-
-    Attributes:
-        view: The view as recorded.
-        perturbation: Which of its frames are shown when.
-    """
+    """A view under a time perturbation. Holds no frames and opens nothing until it is read."""
 
     view: View
     perturbation: TimePerturbation
@@ -229,12 +224,7 @@ class RetimedView:
 
 @dataclass(frozen=True)
 class RetimedSignals:
-    """The signals of an episode under a time perturbation: those of the frames shown, when they are shown.
-
-    Attributes:
-        reader: The signals as recorded.
-        perturbation: Which frames are shown when.
-    """
+    """The signals of an episode under a time perturbation: those of the frames shown, when they are shown."""
 
     reader: SignalReader
     perturbation: TimePerturbation

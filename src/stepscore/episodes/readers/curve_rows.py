@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from stepscore._untrusted import MAX_TEXT_BYTES, check_regular
-from stepscore.episodes.parquet_files import MAX_COLUMNS, MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore._untrusted.parquet_files import MAX_COLUMNS, MAX_TABLE_BYTES, open_parquet, read_parquet
 from stepscore.errors import CurveError, StepScoreError
 from stepscore.types import FloatArray, IntArray
 
@@ -83,7 +83,7 @@ class Rows:
             except ValueError:
                 raise CurveError(
                     f"{self.at(row)}, column {name}: {str(cell)[:40]!r} is not a number. "
-                    "Write a number, or leave the cell empty where it is not known."
+                    "Write a number, or leave the cell empty if it is unknown."
                 ) from None
         return values
 
@@ -220,7 +220,7 @@ def check_columns(n: int, path: Path) -> None:
 def _check_size(path: Path, most: int) -> None:
     # Parquet files state their size in their footer, which is checked when they are read.
     if _suffix(path) != ".parquet" and check_regular(path, CurveError).st_size > most:
-        raise CurveError(f"{path} has more than {most >> 20} MiB, the most that is read of it. Split it.")
+        raise CurveError(f"{path} has more than {most >> 20} MiB, the limit for such a file. Split it.")
 
 
 def _csv_header(path: Path) -> list[str]:

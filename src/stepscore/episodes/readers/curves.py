@@ -16,9 +16,8 @@ import numpy as np
 from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
+from stepscore.episodes.readers.curve_groups import GroupedRows, PagedRows, constant_cells, grouped_rows
 from stepscore.episodes.readers.curve_rows import SUFFIXES, Rows, column_names, is_empty
-from stepscore.episodes.readers.paged_rows import PagedRows, constant_cells
 from stepscore.episodes.source import Listing, ReadOptions
 from stepscore.errors import CurveError, ManifestError, OptionError
 
@@ -35,7 +34,7 @@ class CurvesReader:
     """Tables of curves; each ``episode_id`` is an episode without video."""
 
     def matches(self, path: Path) -> bool:
-        """Return whether ``path`` is a table with the columns of curves or verdicts; reads its header alone."""
+        """Return whether ``path`` is a table with the columns of curves or verdicts; reads only its header."""
         if path.suffix.lower() not in SUFFIXES or not os.path.isfile(path):
             return False
         try:
@@ -85,7 +84,7 @@ def _episodes(path: Path, table: GroupedRows, stated: Sequence[str]) -> list[Epi
 
 
 def _described(table: GroupedRows, stated: Sequence[str]) -> dict[str, Fields]:
-    """Return what the columns of a large table state of each episode, but for those that contradict themselves."""
+    """Return what the columns of a large table state of each episode, except episodes that contradict themselves."""
     if not isinstance(table.rows, PagedRows):
         return {}
     codes = np.empty(len(table.rows), dtype=np.int64)

@@ -105,7 +105,7 @@ def _unclaimed(folders: Sequence[Folder], found: Sequence[EpisodeFiles]) -> Iter
 
 
 def _one_video(path: Path, options: ReadOptions) -> Listing:
-    """List one video file as its folder describes it, with this file alone as its view."""
+    """List one video file as its folder describes it, with this file as its only view."""
     folders, problems = scan(path.parent, _SUFFIXES, deep=False)
     found, unplaced = find_episodes(path.parent.resolve(), folders)
     why = next((p.why for p in (*problems, *unplaced) if p.where == path.name), "cannot be listed")

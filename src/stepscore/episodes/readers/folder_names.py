@@ -1,4 +1,4 @@
-"""Find the episodes of a folder by the names of files and folders alone. Opens nothing."""
+"""Find the episodes of a folder from the names of files and folders, without opening any."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stepscore.episodes.cameras import MAIN, views_by_stem, views_of_folder
-from stepscore.episodes.naming import is_number
+from stepscore.episodes.naming import MAIN, is_number, views_by_stem, views_of_folder
 from stepscore.episodes.readers.scan import Folder
 from stepscore.episodes.readers.sidecar_files import curve_stem, is_goal, looks_like_curve
 from stepscore.episodes.source import Problem
@@ -67,7 +66,7 @@ def find_episodes(root: Path, folders: Sequence[Folder]) -> tuple[list[EpisodeFi
 def image_sequence(files: Sequence[str]) -> list[str]:
     """Return the numbered images among ``files`` in order; empty where they are not a sequence.
 
-    A sequence is two images or more that differ in their number alone, in a folder without videos.
+    A sequence is two or more images whose names differ only in their number, in a folder without videos.
     """
     sequences = _sequences(files)
     return next(iter(sequences.values())) if len(sequences) == 1 else []
@@ -103,7 +102,7 @@ def _videos_by_folder(
     for folder in folders:
         for stem, file in _video_files(folder.files):
             if stem in videos[folder.parts]:
-                problems.append(Problem(folder.id_of(file), f"{folder.id_of(stem)} is another video already"))
+                problems.append(Problem(folder.id_of(file), f"{folder.id_of(stem)} is already another video"))
             else:
                 videos[folder.parts][stem] = VideoView(folder.path / file)
     return videos, problems

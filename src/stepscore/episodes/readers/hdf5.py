@@ -42,10 +42,9 @@ from stepscore._untrusted.hdf5_access import (
     open_h5,
 )
 from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.cameras import main_first
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.naming import instruction_from, policy_from, policy_rule, safe_name
+from stepscore.episodes.naming import instruction_from, main_first, policy_from, policy_rule, safe_name
 from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
@@ -85,7 +84,7 @@ class Hdf5Reader:
     def matches(self, path: Path) -> bool:
         """Return whether ``path`` is an HDF5 file by its suffix, or a folder with one in it or one folder below.
 
-        A folder whose first file has another content (joint logs beside videos) is left to other readers.
+        A folder whose first file has other content (such as joint logs) is left to other readers.
         """
         if not path.is_dir():
             return path.suffix.lower() in SUFFIXES
@@ -270,7 +269,7 @@ def _text(value: object) -> str:
 
 
 def _json(found: Any, name: str, where: str) -> dict[str, Any]:
-    """Return an attribute that is a JSON object; empty where there is none."""
+    """Return an attribute that is a JSON object; empty if there is none."""
     text = _text(attribute(found, name)) or "{}"
     content = parse_json(text, f"{where}: the attribute {name}", SourceError)
     return content if isinstance(content, dict) else {}

@@ -7,7 +7,7 @@
     goals/<benchmark>/<task>/<one image>                                  optional
     results/<run>/<benchmark>/<model>/<task>/<episode>/pred_vllm.json     optional
 
-The source is the folder that holds ``videos`` and ``tasks``, or ``videos`` itself with ``tasks`` beside it,
+The source is the folder that holds ``videos`` and ``tasks``, or ``videos`` itself with ``tasks`` next to it,
 or a folder of benchmarks with ``tasks`` or one ``tasks.json`` inside. In this layout the model's folder
 is the policy, so it is known without --policy-from.
 """
@@ -130,7 +130,7 @@ def _views(folder: Folder, videos: Sequence[str], problems: list[Problem]) -> Ma
         elif match["view"] in episodes[match["episode"]]:
             first = episodes[match["episode"]][match["view"]]
             problems.append(
-                Problem(folder.id_of(name), f"{first} is that view already; this one is left out")
+                Problem(folder.id_of(name), f"{first} is already that view; this one is left out")
             )
         else:
             episodes[match["episode"]][match["view"]] = name

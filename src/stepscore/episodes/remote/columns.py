@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from stepscore.episodes.parquet_files import open_parquet
+from stepscore._untrusted.parquet_files import open_parquet
 from stepscore.episodes.remote.ranges import Range, RemoteFile
 from stepscore.episodes.signals import Signal
 from stepscore.errors import VideoError
@@ -63,12 +63,7 @@ class _Images(Protocol):
 
 @dataclass(frozen=True)
 class RemoteImages:
-    """Encoded images of one episode in an image column of a remote file; see ``EncodedImages``.
-
-    Attributes:
-        file: The data file.
-        images: Reads the images from a file on this machine.
-    """
+    """Encoded images of one episode in an image column of a remote file; see ``EncodedImages``."""
 
     file: RemoteFile
     images: _Images
@@ -104,12 +99,7 @@ class _Signals(Protocol):
 
 @dataclass(frozen=True)
 class RemoteSignals:
-    """Signals of one episode in a remote data file; see ``SignalReader``.
-
-    Attributes:
-        file: The data file.
-        signals: Reads them from a file on this machine.
-    """
+    """Signals of one episode in a remote data file; see ``SignalReader``."""
 
     file: RemoteFile
     signals: _Signals

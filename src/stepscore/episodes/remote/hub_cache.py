@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore.episodes.remote.stores.hub import HubFolder, hub_folder
+from stepscore.episodes.remote.hub import HubFolder, hub_folder
 
 
 class HubSnapshot(NamedTuple):
@@ -46,13 +46,7 @@ def cached_snapshot(folder: HubFolder) -> Path | None:
 
 
 def hub_copy(url: str, name: str, size: int) -> Path | None:
-    """Return the place of a file in the Hub's cache, where all of it was downloaded at this very commit.
-
-    Args:
-        url: URL of its dataset.
-        name: POSIX path of the file in the dataset.
-        size: Its bytes.
-    """
+    """Return the place of a file in the Hub's cache, where all of it was downloaded at this very commit."""
     folder = hub_folder(url)
     if folder is None or not folder.is_pinned:
         return None

@@ -1,8 +1,8 @@
 """A file on another machine: byte ranges of it are fetched into a local file of the same size.
 
-Beside the local file, ``NAME.ranges`` states which ranges it holds, for which size and version. Data is written
+Next to the local file, ``NAME.ranges`` states which ranges it holds, for which size and version. Data is written
 first and stated after, so that a killed process leaves at most ranges that are fetched again. A file that was
-replaced is begun anew.
+replaced is started again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from pathlib import Path, PurePosixPath
 
 from stepscore._files import user_cache_folder, write_json
 from stepscore._locks import locked
-from stepscore.episodes.remote.cache_limit import cache_limit
-from stepscore.episodes.remote.cache_only import is_cache_only
+from stepscore.episodes.remote import limits
+from stepscore.episodes.remote.cache import cache_limit, is_cache_only
+from stepscore.episodes.remote.filesystem import open_filesystem
+from stepscore.episodes.remote.hub import hub_folder
 from stepscore.episodes.remote.hub_cache import hub_copy
-from stepscore.episodes.remote.stores import limits
-from stepscore.episodes.remote.stores.filesystem import open_filesystem
-from stepscore.episodes.remote.stores.hub import hub_folder
-from stepscore.episodes.remote.stores.hub_ranges import read_hub_ranges
-from stepscore.episodes.remote.stores.reasons import reason
-from stepscore.episodes.remote.stores.waiting import wait_for_store
+from stepscore.episodes.remote.hub_http import read_hub_ranges
+from stepscore.episodes.remote.limits import wait_for_store
+from stepscore.episodes.remote.reasons import reason
 from stepscore.errors import SourceError, StepScoreError, VideoError
 
 Range = tuple[int, int]
@@ -139,7 +138,7 @@ class RemoteFile:
             ) and self._place.stat().st_size == self.size:
                 return [(int(start), int(end)) for start, end in state["ranges"]]
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # not begun yet, or damaged: begun anew
+            pass  # not begun yet, or damaged: started again
         return []
 
     def _mark_used(self) -> None:
@@ -152,13 +151,13 @@ class RemoteFile:
     def _fetch_missing(self, wanted: Sequence[Range]) -> int:
         """Fetch what is missing of the ranges; return how many bytes that was."""
         fetched = 0
-        # Another process may remove the file while a slow store is asked for more of it; then it is begun anew.
+        # Another process may remove the file while a slow store is asked for more of it; then it is started again.
         for _ in range(_TRIES):
             missing = missing_ranges(wanted, self._held())
             if not missing:
                 return fetched
             if self.offline or is_cache_only():
-                raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
+                raise VideoError(f"{self.url} has not been fetched far enough.")
             self._check_room(sum(end - start for start, end in missing))
             for parts in _requests(missing):
                 self._write(parts, self._download(parts))
@@ -197,7 +196,7 @@ class RemoteFile:
         for content, start, end in zip(contents, starts, ends, strict=True):
             if len(content) != end - start:
                 raise VideoError(
-                    f"{self.url}: the store gave {len(content)} bytes instead of {end - start}. "
+                    f"{self.url}: the store sent {len(content)} bytes instead of {end - start}. "
                     "Was the file replaced? Open the dataset again."
                 )
         return contents
@@ -222,7 +221,7 @@ class RemoteFile:
             write_json(self._state, {"size": self.size, "tag": self.tag, "ranges": ranges}, indent=None)
 
     def _stamp(self) -> None:
-        """Give the file a time that follows from its version alone: indexes of it are kept by that time."""
+        """Set the file's time from its version, because cached indexes of it are keyed by that time."""
         seconds = int.from_bytes(hashlib.sha256(self.tag.encode()).digest()[:4]) >> 2
         os.utime(self._place, (seconds, seconds))
 

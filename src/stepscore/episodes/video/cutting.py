@@ -1,4 +1,4 @@
-"""The part of a video file that holds an episode, as an mp4 of its own: packets are copied, nothing is encoded."""
+"""The part of a video file that holds an episode, as a separate mp4: packets are copied, nothing is encoded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import av
 import av.video.stream
 import numpy as np
 
-from stepscore.episodes.video.opening import VideoPacket, reason
-from stepscore.episodes.video.rotation import Rotation
+from stepscore.episodes.video.opening import Rotation, VideoPacket, reason
 from stepscore.episodes.video.video_view import Decoder, VideoView
 from stepscore.types import IntArray
 
@@ -35,10 +34,6 @@ class VideoPart(NamedTuple):
 
 def cut_video(view: VideoView, codecs: tuple[str, ...]) -> VideoPart | str:
     """Copy the packets of an episode, from the keyframe that its first frame needs, into an mp4.
-
-    Args:
-        view: The episode's camera.
-        codecs: libav's names of the codecs to copy.
 
     Returns:
         The part; or why it cannot be copied, in which case its frames must be decoded.

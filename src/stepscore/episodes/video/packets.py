@@ -40,15 +40,17 @@ from stepscore._untrusted.limits import (
 )
 from stepscore._untrusted.mp4_boxes import read_mp4_header
 from stepscore.episodes.video.opening import (
+    Rotation,
     VideoPacket,
     check_video_file,
+    may_be_rotated,
     open_video,
     packets,
+    read_rotation,
     reason,
     unreadable,
     video_stream,
 )
-from stepscore.episodes.video.rotation import Rotation, may_be_rotated, read_rotation
 from stepscore.errors import VideoError
 from stepscore.types import FloatArray, IntArray
 
@@ -109,12 +111,7 @@ class _Packets(NamedTuple):
 
 
 def index_video(path: Path, *, parse: bool = True) -> PacketIndex:
-    """Read the index of a file; see the module for what counts as a frame.
-
-    Args:
-        path: The file.
-        parse: As in :func:`open_video`.
-    """
+    """Read the index of a file; see the module for what counts as a frame."""
     check_video_file(path)
     try:
         header = read_mp4_header(path)

@@ -31,7 +31,7 @@ from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames, IntArray
 
 ONE_THREAD: dict[str, int] = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
-"""Scale on one thread, as PyAV before 17 does: more cost more than they save, and models compute beside."""
+"""Scale on one thread, as PyAV before 17 does: more threads cost more than they save while models compute."""
 
 
 class FileSpan(NamedTuple):
@@ -145,7 +145,7 @@ def _locate(span: FileSpan, index: PacketIndex, where: str) -> IntArray:
     frames = np.searchsorted(index.times, due - half, side="left")
     near = frames < len(index)
     near[near] = index.times[frames[near]] < due[near] + half
-    # Each timestamp needs a frame of its own.
+    # Each timestamp needs its own frame.
     found = len(np.unique(frames[near]))
     if found != span.n_frames:
         raise VideoError(

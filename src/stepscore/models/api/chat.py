@@ -31,7 +31,7 @@ class ImageCodec:
     Attributes:
         format: ``"png"`` changes no pixel; ``"jpeg"`` is several times smaller.
         quality: JPEG quality, 1..100.
-        max_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
+        max_side: Longer side in pixels above which an image is scaled down; ``None``: no limit.
     """
 
     format: Literal["png", "jpeg"] = "png"
@@ -40,11 +40,11 @@ class ImageCodec:
 
     def __post_init__(self) -> None:
         if self.format not in ("png", "jpeg"):
-            raise OptionError(f"image_format is {self.format!r}; it must be png or jpeg.")
+            raise OptionError(f"image_format must be png or jpeg, got {self.format!r}.")
         if not 1 <= self.quality <= 100:
-            raise OptionError(f"image_quality is {self.quality}; it must be in 1..100.")
+            raise OptionError(f"image_quality must be from 1 to 100, got {self.quality}.")
         if self.max_side is not None and self.max_side < 1:
-            raise OptionError(f"max_image_side is {self.max_side}; it must be at least 1.")
+            raise OptionError(f"max_image_side must be at least 1, got {self.max_side}.")
 
     def describe(self) -> dict[str, object]:
         """Return the settings that change the pixels a model gets."""
@@ -80,7 +80,7 @@ def expand_videos(parts: Sequence[Part]) -> Iterator[str | Frames]:
                     yield frame_time(seconds)
                 yield frame
         else:
-            raise TypeError(f"A model gets resolved requests; {type(part).__name__} is still a reference.")
+            raise TypeError(f"Models take resolved requests; {type(part).__name__} is still a reference.")
 
 
 def chat_messages(prompt: Prompt, codec: ImageCodec) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def _content(parts: Sequence[Part], codec: ImageCodec) -> str | list[dict[str, A
 
 
 def read_answer(reply: Mapping[str, Any], where: str) -> Answer:
-    """Return the text of a chat completion; empty where there is none (the tokens went into reasoning)."""
+    """Return the text of a chat completion; empty if there is none (the tokens went into reasoning)."""
     choice = _choice(reply, where)
     message = choice.get("message")
     content = (message.get("content") if isinstance(message, dict) else None) or ""
@@ -141,7 +141,7 @@ def _token_choices(choice: Mapping[str, Any], content: str) -> tuple[TokenChoice
 def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:
     """Return the log-probability of every token that a chat completion lists at its first position.
 
-    One that is no number, or above 0, is NaN: unknown.
+    A value that is not a number, or is above 0, becomes NaN: unknown.
     """
     logprobs = _choice(reply, where).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None

@@ -10,7 +10,7 @@
 
 How often, and how long to wait in between: ``calls/retries.py``; calls are retried in ``calls/layers/retry.py``.
 
-Nothing a server sends is believed: a body is read within a limit (``response_body.py``), its JSON within limits of
+Servers are untrusted: a body is read within a limit (``response_body.py``), its JSON within limits of
 depth, and the key is cut out of all of it (``api_key.py``). Redirects are not followed, cookies not kept. Proxies of
 the environment (``HTTPS_PROXY``) are used, except for servers on this machine; ``.netrc`` is not read.
 """
@@ -75,7 +75,7 @@ class Server:
     def __post_init__(self) -> None:
         _check_address(self.base_url, self.key_name)
         if not 0 < self.timeout_s < math.inf:
-            raise OptionError(f"timeout_s is {self.timeout_s}; it must be above 0.")
+            raise OptionError(f"timeout_s must be above 0, got {self.timeout_s}.")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Server, (self.base_url, self.key_name, self.timeout_s))
@@ -102,7 +102,7 @@ class Server:
         raise AssertionError("stamina ends with a result or an error")
 
     async def get_text(self, path: str) -> str:
-        """Return the text at an address beside ``/v1``, as the server wrote it; one attempt."""
+        """Return the text at an address next to ``/v1``, as the server wrote it; one attempt."""
         brief = replace(self, timeout_s=min(self.timeout_s, METADATA_TIMEOUT_S))
         content = await brief._exchange("GET", f"{self.root}/{path}", None, read_key(self.key_name))  # noqa: SLF001
         return content.decode("utf-8", "replace")
@@ -163,9 +163,9 @@ class Server:
 
 
 def _check_address(url: str, key_name: str) -> None:
-    """Raise OptionError for an address that is none, or that holds a key; one that may hold a key is not shown."""
+    """Raise OptionError for an invalid address, or one with a key. An address that may hold a key is not printed."""
     shown = repr(url[:200]) if not any(char in url for char in "@?#") else "not shown, as it may hold a key"
-    wrong = f"base_url is {shown}; it must be an http or https address such as http://localhost:8000/v1."
+    wrong = f"base_url must be an http or https address such as http://localhost:8000/v1, got {shown}."
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises where it is no port
@@ -205,7 +205,7 @@ def _open_client() -> httpx2.AsyncClient:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a ``Retry-After``, a number or an HTTP date; ``None`` where there is none."""
+    """Return the seconds of a ``Retry-After``, a number or an HTTP date; ``None`` if there is none."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -230,11 +230,11 @@ def _unreachable(where: str, error: Exception, key: str) -> ModelError:
     while cause is not None:
         if isinstance(cause, ssl.SSLError):  # no waiting repairs it
             return ModelError(
-                f"{where} cannot be reached ({reason}). Is it https there, and its certificate known here?"
+                f"{where} cannot be reached ({reason}). Does it use https, and is its certificate trusted here?"
             )
         cause = cause.__cause__ or cause.__context__
     return UnavailableError(
-        f"{where} cannot be reached ({reason}). Is the server running, and -M base-url right?"
+        f"{where} cannot be reached ({reason}). Check that the server is running and that -M base-url is right."
     )
 
 

@@ -89,7 +89,7 @@ class OpenAIModel(SyncMethods):
         base_url: The server's address, ``/v1`` included; ``None`` takes it from the environment.
         image_format: ``"png"`` (no pixel changes) or ``"jpeg"`` (smaller).
         image_quality: JPEG quality, 1..100.
-        max_image_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
+        max_image_side: Longer side in pixels above which an image is scaled down; ``None``: no limit.
         timeout_s: Seconds for one response, its last byte included.
         top_logprobs: Number of most likely tokens to request when scoring, 1..20; 0 for a server that returns
             none, and the model then does not score.
@@ -120,14 +120,14 @@ class OpenAIModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not 0 <= self.top_logprobs <= MAX_TOP_LOGPROBS:
-            raise OptionError(f"top_logprobs is {self.top_logprobs}; it must be in 0..{MAX_TOP_LOGPROBS}.")
+            raise OptionError(f"top_logprobs must be from 0 to {MAX_TOP_LOGPROBS}, got {self.top_logprobs}.")
         if self.limit_field not in ("max_tokens", "max_completion_tokens"):
             raise OptionError(
-                f"limit_field is {self.limit_field!r}; it must be max_tokens or max_completion_tokens."
+                f"limit_field must be max_tokens or max_completion_tokens, got {self.limit_field!r}."
             )
         if self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS:
             raise OptionError(
-                f"reasoning_effort is {self.reasoning_effort!r}; it must be one of {', '.join(EFFORTS)}."
+                f"reasoning_effort must be one of {', '.join(EFFORTS)}, got {self.reasoning_effort!r}."
             )
         if not self.served_name:
             raise OptionError(

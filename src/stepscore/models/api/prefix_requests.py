@@ -1,6 +1,6 @@
 """Prefix scoring on a server: one request per prefix and prompt, shortest prefix first.
 
-A server cannot score all prefixes in one pass. It is asked about each on its own, and each is a call of its own in
+A server cannot score all prefixes in one pass. It is asked about each separately, and each is a separate call in
 the account, so that a budget counts what the server receives and a lost response costs one prefix, not all. Every
 frame is its own image and prefixes grow at their end: a server that caches prefixes computes only what is new.
 

@@ -2,8 +2,8 @@
 
 A chat server writes the markup itself and closes every turn. vLLM does so by a chat template, and passes a request's
 ``chat_template_kwargs`` to it: :func:`template_with_raw_turn` puts a branch before a model's own template that, where
-``raw_turn`` is asked for, writes the parts of the message and nothing else. Whether a server does it is no matter of
-trust: the ids of the tokens that it read are compared with those that it should have read.
+``raw_turn`` is asked for, writes the parts of the message and nothing else. Servers are not trusted to do it: the ids
+of the tokens that a server read are compared with the expected ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscore.models.api.frame_pairs import FramePair, frame_pairs
 
 VISION_START, VIDEO_PAD, VISION_END = "<|vision_start|>", "<|video_pad|>", "<|vision_end|>"
 BARE, WRAPPED = VIDEO_PAD, f"{VISION_START}{VIDEO_PAD}{VISION_END}"
-"""What stands for a video in a text. A server's transformers replaces the first since 5.10, the second before."""
+"""The placeholder of a video in a text. A server's transformers replaces the first since 5.10, the second before."""
 
 RAW_TURN = (
     "{%- for message in messages -%}{%- for part in message['content'] -%}"
@@ -29,7 +29,7 @@ RAW_TURN = (
     "{%- elif part['type'] == 'video' -%}{{- VIDEO -}}{%- endif -%}"
     "{%- endfor -%}{%- endfor -%}"
 )
-"""Writes the parts of the messages alone. vLLM looks for the loop over ``message['content']`` to decide whether a
+"""Writes only the parts of the messages. vLLM looks for the loop over ``message['content']`` to decide whether a
 template takes parts as a list."""
 
 Tokenize = Callable[[str], Awaitable[list[int]]]
@@ -37,12 +37,7 @@ Tokenize = Callable[[str], Awaitable[list[int]]]
 
 @dataclass(frozen=True)
 class Way:
-    """A way to have a server write a message as it is.
-
-    Attributes:
-        name: For messages.
-        fields: The fields of a request that ask for it.
-    """
+    """A way to have a server write a message as it is."""
 
     name: str
     fields: Mapping[str, Any]
@@ -79,11 +74,6 @@ def raw_message(head: str, videos: Sequence[Mapping[str, Any]], tail: str) -> li
     return [{"role": "user", "content": [*texts[0], *videos, *texts[1]]}]
 
 
-def video_part(pair: FramePair, uuid: str, *, known: bool) -> dict[str, Any]:
-    """Return a pair of frames as a part of a message; one that the server knows by its uuid is not sent again."""
-    return {"type": "video_url", "video_url": None if known else {"url": pair.data_url()}, "uuid": uuid}
-
-
 async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair], tail: str) -> list[int]:
     """Return the token ids of a prompt, as ``hf/`` reads it (``models/qwen3vl/prefix_plan.py``).
 
@@ -94,7 +84,7 @@ async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair]
         tail: Text after it.
 
     Raises:
-        ModelError: The model has no tokens of its own for images: it is not of the Qwen family.
+        ModelError: The model has no image tokens: it is not of the Qwen family.
     """
     marks = []
     for mark in (VISION_START, VIDEO_PAD, VISION_END):
@@ -111,11 +101,7 @@ async def expected_ids(tokenize: Tokenize, head: str, pairs: Sequence[FramePair]
 
 
 async def target_ids(tokenize: Tokenize, tail: str, candidates: Sequence[str], where: str) -> list[int]:
-    """Return the token id of each candidate after a text.
-
-    Raises:
-        ModelError: A candidate is not exactly one token there, so that its probability would be another event's.
-    """
+    """Return the token id of each candidate after a text; ModelError unless each is exactly one token there."""
     before, found = await tokenize(tail), []
     for candidate in candidates:
         after = await tokenize(tail + candidate)

@@ -42,7 +42,7 @@ Question = Literal["auto", "raw", "frames"]
 VIDEO_UNIT = 28
 """Multiple of pixels to which SGLang resizes the sides of a video's frames (``IMAGE_FACTOR``)."""
 EXACT_UNIT = math.lcm(VIDEO_UNIT, GEOMETRY.unit)
-"""Sides that are multiples of this are resized by nobody."""
+"""Sides that are multiples of this are never resized."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SglangModel(SelfHostedModel):
     Attributes:
         image_token: Text that stands for an image in a prompt.
         question: How prefixes of a video are asked about: ``"raw"``, token by token as ``hf/`` does, for frames whose
-            sides are multiples of 224 pixels; ``"frames"``, every frame as an image of its own after its timestamp;
+            sides are multiples of 224 pixels; ``"frames"``, every frame as a separate image after its timestamp;
             ``"auto"``, by frames, with a warning that this is another question.
     """
 
@@ -69,7 +69,7 @@ class SglangModel(SelfHostedModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.question not in ("auto", "raw", "frames"):
-            raise OptionError(f"question is {self.question!r}; it must be auto, raw or frames.")
+            raise OptionError(f"question must be auto, raw or frames, got {self.question!r}.")
 
     @property
     def capabilities(self) -> Capabilities:
@@ -108,11 +108,11 @@ class SglangModel(SelfHostedModel):
         return of_scores(await self._score_text(parts, request.candidates))
 
     def _warn_of_frames(self) -> None:
-        """Warn, once, that every frame is an image though nobody asked for that."""
+        """Warn once that every frame is sent as an image, which was not requested."""
         if self.question == "auto" and not self._observed.get("warned"):
             self._observed["warned"] = True
             warnings.warn(
-                f"{self.name}: the server is asked about prefixes with every frame as an image of its own. That is "
+                f"{self.name}: the server is asked about prefixes with every frame as a separate image. That is "
                 "another question than hf/ asks, with other scores. -M question=raw asks what hf/ asks, of frames "
                 f"whose sides are multiples of {EXACT_UNIT} pixels (where images are meant: -M question=frames)",
                 stacklevel=2,

@@ -3,7 +3,7 @@
 Scores are exact for any token where the server has ``logprob_token_ids`` (vLLM of July 2026 and newer): it then
 returns the log-probability of the requested tokens, whatever their rank; ``/tokenize`` returns their ids. Older
 servers ignore or refuse the field, and return their most likely tokens, as OpenAI-compatible servers do. No call
-is spent on finding out: the server's schema (``/openapi.json``) says it, and where there is none the first score
+is spent on finding out: the server's schema (``/openapi.json``) says it, and if there is none the first score
 shows it.
 
 Prefixes of a video are asked about token by token as ``hf/`` does (``raw_turn.py``), where the server reads a message
@@ -28,11 +28,10 @@ from stepscore.errors import (
     UnavailableError,
 )
 from stepscore.models.api.chat import read_logprobs, read_usage, scores_of
-from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, frame_pairs
+from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, SentPairs, frame_pairs
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import Way, expected_ids, probe, raw_message, target_ids, ways
 from stepscore.models.api.self_hosted import SelfHostedModel
-from stepscore.models.api.sent_pairs import SentPairs
 from stepscore.models.base import Capabilities
 from stepscore.models.blocking import run_blocking
 from stepscore.models.chatml import split_at_video
@@ -73,7 +72,7 @@ class VllmModel(SelfHostedModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.question not in ("auto", "raw", "chat"):
-            raise OptionError(f"question is {self.question!r}; it must be auto, raw or chat.")
+            raise OptionError(f"question must be auto, raw or chat, got {self.question!r}.")
 
     @property
     def capabilities(self) -> Capabilities:
@@ -150,7 +149,7 @@ class VllmModel(SelfHostedModel):
         return []
 
     async def _find_way(self) -> tuple[Way | None, str]:
-        """Return the first way by which the server reads the expected tokens, or why there is none."""
+        """Return the first way by which the server reads the expected tokens, or the reason why there is none."""
         head, pairs, tail = probe()
         reasons: list[str] = []
         try:
@@ -180,7 +179,7 @@ class VllmModel(SelfHostedModel):
         return await super()._score_prefix(request)
 
     def _warn_of_chat(self) -> None:
-        """Warn, once, that the question is asked within the chat template though nobody asked for that."""
+        """Warn once that the question is asked within the chat template, which was not requested."""
         if self.question == "auto" and not self._observed.get("warned"):
             self._observed["warned"] = True
             warnings.warn(
@@ -207,7 +206,7 @@ class VllmModel(SelfHostedModel):
         if reply.get("prompt_token_ids") != expected:
             raise ModelError(
                 f"{self.name} read other tokens than the question has, so that its answer is not used. Was the "
-                f"server started otherwise than when the run began? {HOW_TO_SERVE}"
+                f"server restarted with other options during the run? {HOW_TO_SERVE}"
             )
         return self._read_scores(reply, targets)
 

@@ -64,7 +64,7 @@ def _text(found: object, where: str) -> str:
         named = [item for item in found if isinstance(item, dict) and item.get("name") == "default"]
         found = named[0].get("template") if named else found
     if not isinstance(found, str):
-        raise ModelError(f"{where} is {brief(found)}; it is a text, or a list with one called default.")
+        raise ModelError(f"{where} must be a text, or a list with one called default, got {brief(found)}.")
     return found
 
 

@@ -27,11 +27,7 @@ EDGE = 64 * 1024
 
 
 def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's content.
-
-    Raises:
-        ModelError: It cannot be read, or is no regular file.
-    """
+    """Return the sha256 of a file's content; ModelError if it cannot be read, or is no regular file."""
     status = check_regular(path, ModelError)
     if status.st_size < REMEMBERED_BYTES:
         return digest_of([path])

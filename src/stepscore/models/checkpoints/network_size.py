@@ -37,24 +37,15 @@ _POSITIVE = re.compile(
 
 
 def check_config(config: Mapping[str, Any], path: Path, headers: Sequence[Header]) -> None:
-    """Check the numbers of a ``config.json`` that no network with these weights can have.
-
-    Args:
-        config: Its content.
-        path: The file, for the message.
-        headers: Headers of the weight files.
-
-    Raises:
-        ModelError: A field cannot be true; the message names file and field.
-    """
+    """Refuse numbers of a ``config.json`` that cannot fit these weights; ModelError names file and field."""
     tensors = sum(len(header.tensors) for header in headers)
     for field, value in _fields(config):
         where, name = f"{shown(path)}: {shown('.'.join(field))}", field[-1]
         if name.endswith("attn_implementation") and value is not None and value not in ATTENTIONS:
             # The library would download an implementation of this name and run it.
-            raise ModelError(f"{where} is {brief(value)}; it is one of {', '.join(sorted(ATTENTIONS))}.")
+            raise ModelError(f"{where} must be one of {', '.join(sorted(ATTENTIONS))}, got {brief(value)}.")
         if _POSITIVE.search(name) and not _positive(value):
-            raise ModelError(f"{where} is {brief(value)}; it is a whole number from 1 on.")
+            raise ModelError(f"{where} must be an integer of at least 1, got {brief(value)}.")
         for number in value if isinstance(value, list) else (value,):
             if not isinstance(number, int) or "theta" in name:
                 continue
@@ -98,11 +89,7 @@ def weights_limit(headers: Sequence[Header], *, quantized: bool) -> int:
 
 @contextmanager
 def bounded_network(limit: int, where: str) -> Iterator[None]:
-    """Within it, a network built by this thread on the meta device may have so many weights and no more.
-
-    Raises:
-        ModelError: It has more; the message begins with ``where``.
-    """
+    """Limit the weights of a network that this thread builds on the meta device; ModelError above ``limit``."""
     from torch.nn.modules import module as torch_module
 
     builder, built = threading.get_ident(), 0

@@ -8,17 +8,17 @@ from stepscore._imports import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.embedded.camera_check import CameraCheck as CameraCheck
-    from stepscore.models.embedded.domain_gate import GATE_FILE as GATE_FILE
-    from stepscore.models.embedded.domain_gate import DomainGate as DomainGate
-    from stepscore.models.embedded.domain_gate import Float32 as Float32
-    from stepscore.models.embedded.domain_gate import gate_digest as gate_digest
-    from stepscore.models.embedded.domain_gate import load_gate as load_gate
-    from stepscore.models.embedded.domain_gate import save_gate as save_gate
-    from stepscore.models.embedded.domain_gate import words_of as words_of
     from stepscore.models.embedded.model import CALIBRATION as CALIBRATION
     from stepscore.models.embedded.model import FOLDER as FOLDER
     from stepscore.models.embedded.model import EmbeddedModel as EmbeddedModel
     from stepscore.models.embedded.model import torch_network as torch_network
+    from stepscore.models.embedded.ood import GATE_FILE as GATE_FILE
+    from stepscore.models.embedded.ood import DomainGate as DomainGate
+    from stepscore.models.embedded.ood import Float32 as Float32
+    from stepscore.models.embedded.ood import gate_digest as gate_digest
+    from stepscore.models.embedded.ood import load_gate as load_gate
+    from stepscore.models.embedded.ood import save_gate as save_gate
+    from stepscore.models.embedded.ood import words_of as words_of
 
 __all__ = [
     "CALIBRATION",
@@ -41,14 +41,14 @@ __getattr__ = lazy_attributes(
         "CALIBRATION": "model",
         "CameraCheck": "camera_check",
         "FOLDER": "model",
-        "GATE_FILE": "domain_gate",
-        "DomainGate": "domain_gate",
+        "GATE_FILE": "ood",
+        "DomainGate": "ood",
         "EmbeddedModel": "model",
-        "Float32": "domain_gate",
-        "gate_digest": "domain_gate",
-        "load_gate": "domain_gate",
-        "save_gate": "domain_gate",
+        "Float32": "ood",
+        "gate_digest": "ood",
+        "load_gate": "ood",
+        "save_gate": "ood",
         "torch_network": "model",
-        "words_of": "domain_gate",
+        "words_of": "ood",
     },
 )

@@ -72,12 +72,7 @@ class CameraCheck:
 
 
 def read_camera_check(tensors: Mapping[str, Float32], metadata: Mapping[str, Any]) -> CameraCheck:
-    """Return the camera check of stored arrays and metadata; not checked yet, see :func:`check_cameras`.
-
-    Raises:
-        KeyError: A part is missing.
-        ValueError: A part has the wrong type.
-    """
+    """Return the unchecked camera check of stored arrays; KeyError or ValueError for a missing or wrong part."""
     return CameraCheck(
         tuple(str(view) for view in metadata["views"]),
         np.array(metadata["of_scenes"], dtype=np.int64),
@@ -88,16 +83,7 @@ def read_camera_check(tensors: Mapping[str, Float32], metadata: Mapping[str, Any
 
 
 def check_cameras(check: CameraCheck, components: int, scenes: int) -> None:
-    """Check that the parts of a camera check fit together and to its gate.
-
-    Args:
-        check: The camera check.
-        components: Components of an image that the gate has.
-        scenes: Scenes that the gate knows.
-
-    Raises:
-        ValueError: They do not; the message names the part.
-    """
+    """Check that a camera check fits its gate; ValueError names the part that does not."""
     hidden, views = len(check.first_bias) if check.first_bias.ndim else 0, len(check.views)
     shapes = {
         "first": (components, hidden),

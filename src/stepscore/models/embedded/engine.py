@@ -1,4 +1,4 @@
-"""The engine of ``embedded``: loads the checkpoint once, and computes in NumPy on one thread of its own.
+"""The engine of ``embedded``: loads the checkpoint once, and computes in NumPy on its own thread.
 
 BLAS is limited to one thread while it computes: its matrices are small, and threads that wait for each other on a
 busy machine cost more than they bring (3.8 s instead of 0.14 s for a rollout, with two threads on two busy cores).
@@ -16,29 +16,23 @@ from typing import Any, TypeVar
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, StepScoreError
 from stepscore.models.base import Handler, Handlers, handler_of
+from stepscore.models.blocking import WorkerThread
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.embedded.runtime import chat, prefix_scoring
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
-from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.hf.files import config_digest, weights_digest
-from stepscore.models.hf.worker_thread import WorkerThread
 from stepscore.models.prompts import Prompt
 from stepscore.models.requests import Generate, Request, Score, ScorePrefixes, ScoreSimilarity
 from stepscore.models.responses import Response
+from stepscore.models.vision_encoder import score_similarity
 from stepscore.types import FloatArray, Frames
 
 T = TypeVar("T")
 
 
 class EmbeddedEngine:
-    """Loads a checkpoint on first use and answers requests one after another.
-
-    Args:
-        folder: The checkpoint's folder.
-        name: The model string, for messages.
-        max_pixels: Most pixels of an image.
-    """
+    """Loads a checkpoint on first use and answers requests one after another."""
 
     def __init__(self, folder: Path, name: str, max_pixels: int) -> None:
         self.folder, self._name, self._max_pixels = folder, name, max_pixels
@@ -72,7 +66,7 @@ class EmbeddedEngine:
 
     @cached_property
     def _prefixes(self) -> prefix_scoring.PrefixScorer:
-        """Used on the engine's thread alone."""
+        """Used only on the engine's thread."""
         return prefix_scoring.PrefixScorer(self.network)
 
     @cached_property
@@ -108,11 +102,7 @@ class EmbeddedEngine:
         return self.run(lambda network: network.image_features(images))
 
     def token_texts(self, text: str) -> tuple[str, ...]:
-        """Return the text of each token of a text.
-
-        Raises:
-            ModelError: A character is several tokens, so that no token has a text of its own.
-        """
+        """Return the text of each token of a text; ModelError if a character is several tokens."""
         found = self.network.tokenizer.encode(text, add_special_tokens=False)
         cut = tuple(text[start:stop] for start, stop in found.offsets)
         if "".join(cut) != text:
@@ -152,11 +142,7 @@ class EmbeddedStream:
         self._engine.run(lambda _: self._stream.append(clip))
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
-        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
-
-        Raises:
-            OptionError: A prompt differs before the video from the one the stream was opened with.
-        """
+        """Return log-probabilities (S, C) for the video so far; OptionError if a prompt differs before the video."""
         tails = tails_after(self._head, prompts)
         return self._engine.run(lambda _: self._stream.score(tails, candidates))
 

@@ -1,6 +1,6 @@
 """``embedded``: the small judge that comes with the package. See ``docs/models/embedded.md``.
 
-A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` beside this file, with a gate before it:
+A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` next to this file, behind a gate:
 it was trained on simulated scenes under one camera and on nothing else, so for a video that is not of its
 instruction's scene, out of distribution, it answers unknown instead of a number.
 """
@@ -22,9 +22,8 @@ from stepscore._untrusted.checkpoint_folder import brief, has_file, named_folder
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
-from stepscore.models.embedded.domain_check import DomainCheck
-from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.embedded.engine import EmbeddedEngine, EmbeddedStream
+from stepscore.models.embedded.ood import DomainCheck, gate_digest
 from stepscore.models.embedded.runtime.network import FAMILY
 from stepscore.models.hf.files import read_json
 from stepscore.models.prompts import Prompt
@@ -85,9 +84,9 @@ class EmbeddedModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not isinstance(self.gate, bool):
-            raise OptionError(f"embedded: gate is {self.gate!r}; it is true or false.")
+            raise OptionError(f"embedded: gate must be true or false, got {self.gate!r}.")
         if not isinstance(self.checkpoint, str):
-            raise OptionError(f"embedded: checkpoint is {self.checkpoint!r}; it is a folder.")
+            raise OptionError(f"embedded: checkpoint must be a folder, got {self.checkpoint!r}.")
         folder = named_folder(self.checkpoint)
         if not has_file(folder, "config.json"):
             raise ModelError(
@@ -131,7 +130,7 @@ class EmbeddedModel(SyncMethods):
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number, the gate included."""
+        """Return everything that can change a result, the gate included."""
         return {
             "name": self.name,
             "family": FAMILY,
@@ -218,7 +217,7 @@ def trained_side(folder: Path) -> int:
     vision = read_json(folder / "config.json").get("vision_config")
     where = f"{shown(folder / 'config.json')}: vision_config"
     if not isinstance(vision, dict):
-        raise ModelError(f"{where} is {brief(vision)}; it is an object.")
+        raise ModelError(f"{where} must be an object, got {brief(vision)}.")
     positions = whole_number(vision, "num_position_embeddings", f"{where}.", 1, MAX_SIDE**2)
     patch = whole_number(vision, "patch_size", f"{where}.", 1, MAX_SIDE)
     if positions is None or patch is None:

@@ -57,11 +57,7 @@ class QwenChat:
 
 
 def split_at_images(text: str, images: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
-    """Return a text split at its marks of images, each mark replaced by its image.
-
-    Raises:
-        ModelError: It has another number of marks than there are images.
-    """
+    """Return a text split at its image marks, images in their place; ModelError if their numbers differ."""
     marks = re.compile(r"<\|vision_start\|><\|(?:image|video)_pad\|><\|vision_end\|>")
     texts = marks.split(text)
     if len(texts) != len(images) + 1:
@@ -178,11 +174,7 @@ class SchemaMask(LogitsProcessor):
 
 @lru_cache(maxsize=4)
 def vocabulary_of(tokenizer: Any, stops: tuple[int, ...]) -> Vocabulary:
-    """Return the bytes of every token of a tokenizer, for answers that are held to a schema.
-
-    Raises:
-        ModelError: It has no tokens for single bytes.
-    """
+    """Return the bytes of every token, for answers held to a schema; ModelError without single-byte tokens."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError("The tokenizer is not one of the tokenizers library. Use -J structured=false.")
@@ -204,7 +196,7 @@ def stop_tokens(model: Any, tokenizer: Any) -> list[int]:
     found = set(stated if isinstance(stated, list) else [] if stated is None else [stated])
     if any(not isinstance(token, int) or not 0 <= token <= MAX_NUMBER for token in found):
         raise ModelError(
-            f"generation_config.json: eos_token_id is {brief(stated)}; it is a token's id or a list of them."
+            f"generation_config.json: eos_token_id must be a token's id or a list of them, got {brief(stated)}."
         )
     if tokenizer.eos_token_id is not None:
         found.add(int(tokenizer.eos_token_id))

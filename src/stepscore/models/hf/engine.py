@@ -13,10 +13,8 @@ from stepscore._untrusted.checkpoint_folder import brief, named_folder
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
 from stepscore.models.base import Handlers, handler_of
+from stepscore.models.blocking import WorkerThread
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
-from stepscore.models.encoders.similarity import score_similarity
-from stepscore.models.encoders.vision_encoder import VisionEncoder
-from stepscore.models.hf.families import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES
 from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
@@ -28,8 +26,7 @@ from stepscore.models.hf.files import (
     weight_headers,
     weights_digest,
 )
-from stepscore.models.hf.options import HfOptions
-from stepscore.models.hf.worker_thread import WorkerThread
+from stepscore.models.hf.options import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES, HfOptions
 from stepscore.models.prompts import Prompt
 from stepscore.models.requests import (
     Generate,
@@ -42,6 +39,7 @@ from stepscore.models.requests import (
 )
 from stepscore.models.responses import Answer, PrefixScores, Response, Scores
 from stepscore.models.robometer.config import RobometerConfig, read_config
+from stepscore.models.vision_encoder import VisionEncoder, score_similarity
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class HfEngine:
         family = read_json(self.folder / "config.json").get("model_type")
         if not isinstance(family, str) or not family.isprintable() or len(family) > MAX_FAMILY_CHARS:
             raise ModelError(
-                f"{shown(self.folder / 'config.json')}: model_type is {brief(family)}; it is the name of a family."
+                f"{shown(self.folder / 'config.json')}: model_type must be the name of a family, got {brief(family)}."
             )
         return family
 
@@ -115,11 +113,7 @@ class HfEngine:
         return tokenizer_folder(self.robometer.base_model)
 
     def token_texts(self, text: str) -> tuple[str, ...]:
-        """Return the text of each token of a text.
-
-        Raises:
-            ModelError: A character is several tokens, so that no token has a text of its own.
-        """
+        """Return the text of each token of a text; ModelError if a character is several tokens."""
         try:
             found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             cut = tuple(text[start:stop] for start, stop in found["offset_mapping"])
@@ -145,7 +139,7 @@ class HfEngine:
         """The model in memory, where it is one that chats and scores tokens."""
         if self.robometer is not None:
             raise CapabilityError(
-                f"{self.options.name} is a Robometer checkpoint, which is not used part by part: --judge robometer"
+                f"{self.options.name} is a Robometer checkpoint, not usable part by part. Use --judge robometer"
             )
         return cast("Loaded", self._in_memory())
 
@@ -166,7 +160,7 @@ class HfEngine:
         try:
             from stepscore.models.hf.loading import Loader
             from stepscore.models.hf.network_loading import library_errors
-            from stepscore.models.qwen3vl.prefix_check import check_sharing
+            from stepscore.models.qwen3vl.prefix_scoring import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
         loader = Loader(options, self.folder)
@@ -351,10 +345,6 @@ class HfStream:
         self._engine.thread.run(lambda: self._stream.append(clip))
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
-        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
-
-        Raises:
-            OptionError: A prompt differs before the video from the one the stream was opened with.
-        """
+        """Return log-probabilities (S, C) for the video so far; OptionError if a prompt differs before the video."""
         tails = tails_after(self._head, prompts)
         return self._engine.thread.run(lambda: self._stream.score(tails, candidates))

@@ -1,6 +1,6 @@
 """The files of a checkpoint: where they are, their content, and digests that identify the checkpoint.
 
-Only safetensors are read: they hold numbers and nothing that runs. Files of a stranger are checked as
+Only safetensors are read: they hold numbers and no code. Untrusted files are checked as
 ``models/checkpoints`` states before a library opens them.
 """
 
@@ -34,7 +34,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
     """Return the folder of a checkpoint: a local one, or a hub id's, downloaded once into the hub's cache.
 
     Raises:
-        ModelError: There is no such folder or model, it holds no safetensors, or a file that is none of its own.
+        ModelError: There is no such folder or model, it holds no safetensors, or a file outside of it.
     """
     folder = named_folder(checkpoint)
     if not folder.is_dir():
@@ -55,17 +55,13 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
         )
         raise ModelError(
             f"hf/{shown(checkpoint)}: {shown(folder)} has no {WEIGHTS_FILE} and no {INDEX_FILE}.{has} "
-            "Convert it: load it where you trust it and call model.save_pretrained(FOLDER)."
+            "Convert it: if you trust it, load it and call model.save_pretrained(FOLDER)."
         )
     return folder
 
 
 def tokenizer_folder(checkpoint: str) -> Path:
-    """Return the folder of a tokenizer: a local one, or a hub id's, of which its files alone are downloaded.
-
-    Raises:
-        ModelError: There is no such folder or model.
-    """
+    """Return the folder of a tokenizer, of a hub id only its files; ModelError if there is none."""
     folder = named_folder(checkpoint)
     return folder if folder.is_dir() else _downloaded(checkpoint, (*TOKENIZER_FILES, "*.jinja"))
 
@@ -92,11 +88,7 @@ def _downloaded(checkpoint: str, patterns: Sequence[str]) -> Path:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that transformers would load, sorted by name; empty where there are none.
-
-    Raises:
-        ModelError: The index names something else than safetensors files of the folder.
-    """
+    """Return the safetensors files that transformers loads, sorted; ModelError if the index names other files."""
     if has_file(folder, WEIGHTS_FILE):
         return [checked_file(folder, WEIGHTS_FILE)]
     if not has_file(folder, INDEX_FILE):
@@ -119,11 +111,7 @@ def weight_headers(folder: Path) -> list[Header]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of a checkpoint; empty where there is no such file.
-
-    Raises:
-        ModelError: It is damaged, or not a file of the checkpoint.
-    """
+    """Return the object in a checkpoint's JSON file, empty if the file is missing; ModelError if it is damaged."""
     return read_object(path.parent, path.name) if has_file(path.parent, path.name) else {}
 
 
@@ -137,7 +125,7 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
     kinds = {".json", ".txt", ".jinja", ".model"} | ({".py"} if remote_code else set())
     digest = hashlib.sha256()
     for name in file_names(folder):
-        # A calibration map beside the weights is the judge's, and enters the protocol there.
+        # A calibration map next to the weights is the judge's, and enters the protocol there.
         if Path(name).suffix in kinds and not name.endswith((".index.json", "calibration.json")):
             content = read_bytes(checked_file(folder, name), ModelError)
             digest.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape") + content)
@@ -145,11 +133,7 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
 
 
 def load_tokenizer(folder: Path, *, remote_code: bool) -> Any:
-    """Load the checkpoint's tokenizer, from its ``tokenizer.json`` where there is one.
-
-    Raises:
-        ModelError: Its files are damaged.
-    """
+    """Load the tokenizer, from ``tokenizer.json`` if there is one; ModelError if its files are damaged."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     check_files(folder, code=remote_code)
@@ -160,7 +144,7 @@ def load_tokenizer(folder: Path, *, remote_code: bool) -> Any:
             checked_file(folder, name)
     try:
         if has_file(folder, "tokenizer.json"):
-            # The class that a model's type suggests may split text by rules of its own; the file is complete.
+            # The class that a model's type suggests may split text by its own rules; the file is complete.
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=remote_code, local_files_only=True)
     except ImportError:

@@ -23,11 +23,7 @@ from stepscore.models.qwen3vl.inputs import Encode, time_text
 
 
 def load_processor(folder: Path, name: str, family: str, *, remote_code: bool) -> Any:
-    """Load the checkpoint's own processor.
-
-    Raises:
-        ModelError: It cannot be loaded here; the message says why and what to do.
-    """
+    """Load the checkpoint's own processor; ModelError says why it cannot be loaded and what to do."""
     import transformers
 
     loader: Any = transformers.AutoProcessor

@@ -13,21 +13,19 @@ from stepscore._untrusted import shown
 from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.hf.chat import Chat, QwenChat
-from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.files import read_json, weight_headers
 from stepscore.models.hf.generic_processor import GenericInputs, load_processor
 from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
 from stepscore.models.hf.network_loading import library_errors, load_network
-from stepscore.models.hf.options import HfOptions
+from stepscore.models.hf.options import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES, HfOptions
 from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.robometer.config import RobometerConfig
 from stepscore.models.robometer.engine import RobometerEngine
-from stepscore.models.robometer.inputs import RobometerInputs
+from stepscore.models.robometer.inputs import RobometerInputs, add_special_tokens
 from stepscore.models.robometer.loading import load_network as load_robometer_network
-from stepscore.models.robometer.tokens import add_special_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +51,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Loader:
-    """Loads a checkpoint.
-
-    Attributes:
-        options: The model's options.
-        folder: Folder of the checkpoint.
-    """
+    """Loads a checkpoint."""
 
     options: HfOptions
     folder: Path
 
     def load(self, tokenizer: Any) -> Loaded:
-        """Load the model, and put it together with its tokenizer.
-
-        Raises:
-            ModelError: It cannot be loaded; the message says why.
-        """
+        """Load the model and combine it with its tokenizer; ModelError says why it cannot be loaded."""
         config = read_json(self.folder / "config.json")
         family = str(config.get("model_type"))
         import transformers
@@ -87,11 +76,7 @@ class Loader:
             return self._put_together(config, family, geometry, model, tokenizer)
 
     def load_robometer(self, config: RobometerConfig, tokenizer: Any) -> RobometerEngine:
-        """Load a Robometer checkpoint, heads and backbone, and put it together with its tokenizer.
-
-        Raises:
-            ModelError: It cannot be loaded, or its tokenizer is another model's; the message says why.
-        """
+        """Load a Robometer's heads and backbone; ModelError if that fails or the tokenizer does not fit."""
         options = self.options
         geometry = self._geometry(config.backbone)
         network = load_robometer_network(
@@ -183,7 +168,7 @@ class Loader:
 def _object(config: Mapping[str, Any], field: str, folder: Path) -> dict[str, Any]:
     found = config.get(field) or {}
     if not isinstance(found, dict):
-        raise ModelError(f"{shown(folder / 'config.json')}: {field} is {brief(found)}; it is an object.")
+        raise ModelError(f"{shown(folder / 'config.json')}: {field} must be an object, got {brief(found)}.")
     return dict(found)
 
 

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 from stepscore.errors import ModelError
 from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
-from stepscore.models.hf.families import ENCODER_FAMILIES, PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
-from stepscore.models.hf.options import HfOptions
+from stepscore.models.hf.options import (
+    ENCODER_FAMILIES,
+    PREFIX_SHARING_FAMILIES,
+    QWEN_VIDEO_STYLES,
+    HfOptions,
+)
 from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Request
@@ -69,7 +73,7 @@ class HfModel(HfOptions, SyncMethods):
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number. Device, batch and memory limit change the last digits alone."""
+        """Return everything that can change a result. Device, batch and memory limit change only the last digits."""
         family = self._engine.family
         if (heads := self._engine.robometer) is not None:
             return {

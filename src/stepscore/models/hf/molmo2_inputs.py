@@ -94,11 +94,7 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
 def load_molmo2_inputs(
     encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any], folder: str = ""
 ) -> Molmo2Inputs:
-    """Make them by a checkpoint's vision configuration and its ``video_preprocessor_config.json``.
-
-    Raises:
-        ModelError: A field is no size; the message names file and field.
-    """
+    """Build the inputs from a checkpoint's vision and video configs; ModelError names file and field."""
     plain = Molmo2Inputs(encode, "")
     in_config, in_video = f"{folder}/config.json: ", f"{folder}/video_preprocessor_config.json: "
     sides = vision.get("image_size") or vision.get("image_default_input_size") or plain.side
@@ -106,7 +102,7 @@ def load_molmo2_inputs(
     patch = {"patch_size": vision.get("patch_size") or vision.get("image_patch_size")}
     pool = video.get("pooling_size") or plain.pool
     if not isinstance(pool, list | tuple) or len(pool) != 2:
-        raise ModelError(f"{in_video}pooling_size is {brief(pool)}; it is two whole numbers.")
+        raise ModelError(f"{in_video}pooling_size must be two integers, got {brief(pool)}.")
     rows, columns = (
         whole_number({"pooling_size": size}, "pooling_size", in_video, 1, MAX_PATCH) or 1 for size in pool
     )

@@ -53,7 +53,7 @@ def load_network(
     check_files(folder, code=remote_code)
     config = read_json(folder / "config.json")
     headers = weight_headers(folder)
-    # Code of the checkpoint's own may build what it likes; who runs it trusts it.
+    # A checkpoint's own code may build anything; whoever runs it trusts it.
     limit = weights_limit(headers, quantized=remote_code or "quantization_config" in config)
     if not remote_code:
         check_config(config, folder / "config.json", headers)
@@ -93,7 +93,7 @@ def load_network(
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Within it, transformers draws no bar of its own: it would stand in logs, and tear ours."""
+    """Turn off the progress bars of transformers inside, which would fill logs and break ours."""
     logging: Any = import_module("transformers.utils.logging")
     shown_before = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
@@ -106,7 +106,7 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def library_errors(doing: str, needed: int | None = None) -> Iterator[None]:
-    """Within it, whatever a library raises is raised as a ModelError.
+    """Raise whatever a library raises inside as a ModelError.
 
     Args:
         doing: Beginning of the message.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from stepscore.errors import OptionError
 from stepscore.registry import names
@@ -19,7 +19,7 @@ DEVICE = re.compile(r"auto|cpu|mps|(cuda|xpu|npu|hpu)(:\d{1,3})?")
 def check_device(device: object, name: str) -> None:
     """Raise OptionError for what is no device's name; whether it is there shows when a model is loaded."""
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
-        raise OptionError(f"{name}: device is {device!r}; it is auto, cpu, cuda, cuda:1 or mps.")
+        raise OptionError(f"{name}: device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}.")
 
 
 @dataclass
@@ -60,16 +60,18 @@ class HfOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
-            raise OptionError(f"The checkpoint is {self.checkpoint!r}; it is a folder or a hub id.")
+            raise OptionError(f"The checkpoint must be a folder or a hub id, got {self.checkpoint!r}.")
         if self.tokenizer is not None and (not isinstance(self.tokenizer, str) or not self.tokenizer):
-            raise OptionError(f"{self.name}: tokenizer is {self.tokenizer!r}; it is a folder or a hub id.")
+            raise OptionError(f"{self.name}: tokenizer must be a folder or a hub id, got {self.tokenizer!r}.")
         for option, valid in (("dtype", DTYPES), ("attention", ATTENTIONS), ("scoring", SCORINGS)):
             value = getattr(self, option)
             if value not in valid:
-                raise OptionError(f"{self.name}: {option} is {value!r}; it is one of {', '.join(valid)}.")
+                raise OptionError(f"{self.name}: {option} must be one of {', '.join(valid)}, got {value!r}.")
         for option in ("trust_remote_code", "self_check"):
             if not isinstance(getattr(self, option), bool):
-                raise OptionError(f"{self.name}: {option} is {getattr(self, option)!r}; it is true or false.")
+                raise OptionError(
+                    f"{self.name}: {option} must be true or false, got {getattr(self, option)!r}."
+                )
         for option, most in (
             ("batch", MAX_BATCH),
             ("memory_limit_mb", MAX_MEMORY_MB),
@@ -80,7 +82,7 @@ class HfOptions:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise OptionError(
-                    f"{self.name}: {option} is {value!r}; it is a whole number from 1 on, at most {most}."
+                    f"{self.name}: {option} must be an integer from 1 to {most}, got {value!r}."
                 )
         check_device(self.device, self.name)
         if self.scoring == "shared" and self.attention == "flash_attention_2":
@@ -93,3 +95,52 @@ class HfOptions:
     def name(self) -> str:
         """The model string."""
         return f"hf/{self.checkpoint}"
+
+
+PREFIX_SHARING_FAMILIES = frozenset({"qwen3_vl", "qwen3_vl_moe"})
+"""Images do not attend to later images, and text attends only to what precedes it: work can be shared exactly
+between prefixes. That this holds for a checkpoint is checked when it is loaded."""
+
+ENCODER_FAMILIES: dict[str, Literal["images", "texts"]] = {
+    "align": "texts",
+    "altclip": "texts",
+    "chinese_clip": "texts",
+    "clip": "texts",
+    "metaclip_2": "texts",
+    "siglip": "texts",
+    "siglip2": "texts",
+    "beit": "images",
+    "clip_vision_model": "images",
+    "convnext": "images",
+    "convnextv2": "images",
+    "data2vec-vision": "images",
+    "deit": "images",
+    "dinov2": "images",
+    "dinov2_with_registers": "images",
+    "dinov3_vit": "images",
+    "hiera": "images",
+    "ijepa": "images",
+    "siglip_vision_model": "images",
+    "swin": "images",
+    "swinv2": "images",
+    "vit": "images",
+    "vit_mae": "images",
+    "vit_msn": "images",
+}
+"""Encoders, which generate nothing: of images only, or of images and texts in one space."""
+
+NAMED_ENCODERS = {
+    "clip": "openai/clip-vit-large-patch14",
+    "dinov2": "facebook/dinov2-base",
+    "siglip": "google/siglip-base-patch16-224",
+}
+"""Encoders by a short name, ``hf/clip``; CLIP is the one that RoboPulse's table compares judges with."""
+
+QWEN_VIDEO_STYLES: dict[str, Literal["timed", "paced", "plain"]] = {
+    "qwen2_vl": "plain",
+    "qwen2_5_vl": "paced",
+    "qwen3_vl": "timed",
+    "qwen3_vl_moe": "timed",
+    "qwen3_5": "timed",
+}
+"""How a video is written in a prompt, for families whose images are preprocessed here (see ``QwenInputs``)."""

@@ -54,14 +54,10 @@ def next_logprobs(model: Any, inputs: Mapping[str, Tensor], targets: IntArray | 
 
 
 def known_logprobs(values: Tensor) -> FloatArray:
-    """Return log-probabilities as an array.
-
-    Raises:
-        ModelError: They are not numbers: the network's values overflow, or its inputs are out of its range.
-    """
+    """Return log-probabilities as an array; ModelError if they are NaN, because values overflowed."""
     found: FloatArray = values.cpu().double().numpy()
     if np.isnan(found).any():
         raise ModelError(
-            "The network's probabilities are not numbers (NaN): its values overflow. With dtype=float32 they may not."
+            "The network's probabilities are not numbers (NaN): its values overflow. Try dtype=float32."
         )
     return found

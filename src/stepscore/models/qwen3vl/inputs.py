@@ -110,7 +110,7 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder:
     unit = patch * merge
     size = processor.get("size") or {}
     if not isinstance(size, Mapping):
-        raise ModelError(f"{in_processor}size is {brief(size)}; it is an object.")
+        raise ModelError(f"{in_processor}size must be an object, got {brief(size)}.")
     in_size = f"{in_processor}size."
     least = whole_number(processor, "min_pixels", in_processor, 1, MAX_LEAST_PIXELS) or whole_number(
         size, "shortest_edge", in_size, 1, MAX_LEAST_PIXELS
@@ -132,17 +132,7 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder:
 def colour_values(
     content: Mapping[str, Any], field: str, where: str, above: float = -math.inf
 ) -> tuple[float, ...] | None:
-    """Return a field of three numbers, one a colour channel; ``None`` where it is missing or empty.
-
-    Args:
-        content: The object that has it.
-        field: Its name.
-        where: File and outer fields, for the message.
-        above: Each is larger than this.
-
-    Raises:
-        ModelError: It is something else.
-    """
+    """Return a field of three numbers, one a channel; ``None`` if missing or empty; ModelError if invalid."""
     values = content.get(field)
     if not values:
         return None
@@ -152,7 +142,7 @@ def colour_values(
         or not all(type(value) in (int, float) and above < value < math.inf for value in values)
     ):
         raise ModelError(
-            f"{where}{field} is {brief(values)}; it is three finite numbers, one a colour channel."
+            f"{where}{field} must be three finite numbers, one a colour channel, got {brief(values)}."
         )
     return tuple(values)
 
@@ -168,7 +158,7 @@ def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> 
     """
     if max(height, width) > 200 * min(height, width):
         raise EpisodeError(
-            f"An image of {width}x{height} is too narrow: one side may be 200 times the other."
+            f"An image of {width}x{height} is too narrow: one side may be at most 200 times the other."
         )
     least, most = pixels
     rows, columns = (max(1, round(side / unit)) for side in (height, width))
@@ -219,11 +209,6 @@ def block_time(times: FloatArray, frames: tuple[int, ...]) -> float:
 
 def appended_times(times: FloatArray, clip: Clip, size: tuple[int, ...]) -> FloatArray:
     """Return the timestamps of a growing video after frames are appended.
-
-    Args:
-        times: Its timestamps so far.
-        clip: The new frames.
-        size: Height, width and colours of the frames so far; empty where there are none.
 
     Raises:
         EpisodeError: They have another size, or are not later than the last frame.

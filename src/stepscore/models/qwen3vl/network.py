@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from stepscore.models.qwen3vl.full_forward import known_logprobs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, patches
-from stepscore.models.qwen3vl.kv_cache import new_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import PassCost
 from stepscore.models.qwen3vl.prefix_plan import TokenSpan
 from stepscore.types import FloatArray, Frames, IntArray
@@ -53,15 +52,7 @@ class BlockFeatures:
 
 @dataclass(frozen=True, eq=False)
 class Qwen3VLNetwork:
-    """A Qwen3-VL in memory, used part by part.
-
-    Attributes:
-        model: The ``Qwen3VLForConditionalGeneration``.
-        encode: Encodes text as token ids.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches and blocks, and the scaling of pixels.
-        attention: ``"sdpa"``, ``"eager"`` or ``"flash_attention_2"``, as it was loaded.
-    """
+    """A Qwen3-VL in memory, used part by part."""
 
     model: Any
     encode: Encode
@@ -97,13 +88,7 @@ class Qwen3VLNetwork:
         )
 
     def encode_images(self, frames: Frames, blocks: Sequence[Block], limit: int) -> BlockFeatures:
-        """Encode blocks of a video, each by itself, in calls of the vision encoder that keep within a memory limit.
-
-        Args:
-            frames: All frames, at a size from ``fitted_size``.
-            blocks: Frames of each block, by their numbers.
-            limit: Bytes for the temporary values of one call; a call encodes at least one block.
-        """
+        """Encode blocks of a video separately, in calls of the vision encoder within a memory limit in bytes."""
         rows, columns = (side // self.geometry.patch for side in frames.shape[1:3])
         vision = self.model.config.vision_config
         width = 8 * vision.hidden_size + 2 * vision.intermediate_size + 6 * self.geometry.patch**2
@@ -181,3 +166,34 @@ def _padded(arrays: Sequence[IntArray], value: int) -> IntArray:
     for row, array in zip(made, arrays, strict=True):
         row[..., : array.shape[-1]] = array
     return made
+
+
+def new_kv_cache(text_config: Any) -> DynamicCache:
+    """Return an empty KV cache for a language model of this config."""
+    return DynamicCache(config=text_config)
+
+
+def shared_kv_cache(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
+    """Return a read-only view of a cache for one pass."""
+    whole = list(videos) == list(range(len(videos)))
+    make: Any = _ReadOnlyLayer
+    layers: list[Any] = []
+    layer: Any
+    for layer in cache.layers:
+        keys, values = (t[: len(videos)] if whole else t[list(videos)] for t in (layer.keys, layer.values))
+        view = make()
+        view.lazy_initialization(keys, values)
+        view.keys, view.values = keys[:, :, :reach], values[:, :, :reach]
+        layers.append(view)
+    return Cache(layers=layers)
+
+
+class _ReadOnlyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its base is untyped
+    """Keys and values of one layer that are read together with new ones, and stay as they are."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return old and new together, and store nothing: the next pass finds the cache as it was."""
+        old: Any = self
+        return torch.cat([old.keys, key_states], dim=-2), torch.cat([old.values, value_states], dim=-2)

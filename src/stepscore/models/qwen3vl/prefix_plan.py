@@ -101,15 +101,7 @@ class PrefixPlan:
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """Writes the prompts of one video as tokens.
-
-    Attributes:
-        encode: Encodes text as token ids, special tokens included.
-        tokens: Ids of the tokens that stand for images.
-        grid: Rows and columns of tokens in a block.
-        temporal: Frames in a block.
-        head: Text before the video.
-    """
+    """Writes the prompts of one video as tokens."""
 
     encode: Encode
     tokens: VisionTokens
@@ -138,15 +130,7 @@ class PromptLayout:
     def branch(
         self, times: FloatArray, length: int, tails: Sequence[Sequence[int]], end: int, start: int
     ) -> Branch:
-        """Return what a prefix of this length adds to a base whose whole blocks end at ``end``.
-
-        Args:
-            times: Timestamps of the video.
-            length: Frames of the prefix.
-            tails: Token ids of each text.
-            end: Number of base tokens in the prefix.
-            start: The next position there.
-        """
+        """Return what a prefix of this length adds to a base whose whole blocks end at ``end``."""
         common = _common_beginning(tails)
         last = block_frames(length, self.temporal)[-1]
         odd = length % self.temporal != 0
@@ -202,11 +186,7 @@ def plan_shared_prefixes(
 
 
 def check_length(branch: Branch, max_positions: int) -> None:
-    """Check that the prompts of a branch are not longer than the model was made for.
-
-    Raises:
-        ModelError: One reaches a position beyond the model's last.
-    """
+    """Check that a branch's prompts are within the model's positions; ModelError if one is longer."""
     last = max(int(span.positions.max(initial=0)) for span in (branch.stem, *branch.tails))
     if last >= max_positions:
         raise ModelError(

@@ -10,6 +10,7 @@ Reading the video once costs N tokens, K suffixes of s tokens cost K * s, agains
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,10 +21,11 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from stepscore.episodes import Clip, resize_frames
+from stepscore.errors import ModelError
 from stepscore.models.chatml import RenderedPrefixes
+from stepscore.models.qwen3vl.full_forward import PrefixInputs, score_naive
 from stepscore.models.qwen3vl.inputs import fitted_size
-from stepscore.models.qwen3vl.kv_cache import shared_kv_cache
-from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork
+from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork, shared_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
 from stepscore.models.qwen3vl.prefix_plan import (
     PrefixPlan,
@@ -34,6 +36,15 @@ from stepscore.models.qwen3vl.prefix_plan import (
     plan_shared_prefixes,
 )
 from stepscore.types import FloatArray, Frames
+
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.25, torch.bfloat16: 0.5}
+"""Nats by which sharing may differ from full passes. Half precision rounds each way of computing differently;
+there the check finds a model that is built otherwise, and the difference is logged, not guaranteed."""
+TAILS = ("Is the task done? The answer is:", "Is the gripper open? The answer is:")
+TIMES = np.array([0.0, 0.7, 1.9, 2.4, 4.1])
+LENGTHS = (2, 3, 5)
+"""A prefix that ends before the video does, an odd one within it, an odd one at its end."""
+log = logging.getLogger(__name__)
 
 MEMORY_LIMIT_BYTES = 1 << 30
 """Default limit for the temporary values of one pass."""
@@ -69,13 +80,7 @@ def fit_frames(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, 
 def score_shared(
     network: Qwen3VLNetwork, videos: Sequence[PreparedVideo], limit: int = MEMORY_LIMIT_BYTES
 ) -> list[FloatArray]:
-    """Return log-probabilities (S, K, C) of each video: every block is encoded once, one prefill, then all suffixes.
-
-    Args:
-        network: The model.
-        videos: Read as a batch; shorter ones are padded, which changes no number.
-        limit: Bytes for the temporary values of one pass over suffixes, and of one call of the vision encoder.
-    """
+    """Return log-probabilities (S, K, C) of each video: encode each block once, prefill once, score all suffixes."""
     features = [network.encode_images(video.frames, video.plan.encoded_blocks, limit) for video in videos]
     cache = network.kv_cache()
     bases = [video.plan.base for video in videos]
@@ -178,3 +183,38 @@ def _visible(suffixes: Sequence[Suffixes], reach: int) -> NDArray[np.bool_]:
 def _unknown(plan: PrefixPlan) -> FloatArray:
     tails, candidates = plan.targets.shape
     return np.full((tails, len(plan.branches), candidates), np.nan)
+
+
+def check_sharing(
+    network: Qwen3VLNetwork, prefix_inputs: PrefixInputs, name: str, scoring: str = "shared"
+) -> float:
+    """Return the largest difference in nats between sharing and full passes on a video of noise.
+
+    Raises:
+        ModelError: The difference is more than rounding explains. The model is refused.
+    """
+    unit = network.geometry.unit
+    frames = np.random.default_rng(0).integers(0, 256, (len(TIMES), 2 * unit, 3 * unit, 3), dtype=np.uint8)
+    clip = Clip(frames, TIMES, np.arange(len(TIMES)))
+    request = RenderedPrefixes(clip, LENGTHS, "A robot:\n", TAILS, (_next_word(network),))
+    reference, _ = score_naive(network.model, prefix_inputs, request)
+    video = prepare_video(network, request)
+    found = score_shared(network, [video])[0] if scoring == "shared" else score_incremental(network, video)
+    difference = float(np.max(np.abs(found - reference)))
+    allowed = TOLERANCE[network.dtype]
+    if not difference <= allowed:
+        raise ModelError(
+            f"{name}: sharing work between prefixes is not exact for this model. On a video of noise its scores "
+            f"differ from full passes by {difference:.2g} nats ({allowed:g} is allowed in {network.dtype}). "
+            "Score it by full passes instead: -M scoring=naive"
+        )
+    log.info("%s: %s scoring agrees with full passes within %.2g nats", name, scoring, difference)
+    return difference
+
+
+def _next_word(network: Qwen3VLNetwork) -> str:
+    """Return a candidate that is one token after the check's texts, whatever the vocabulary."""
+    for word in (" True", " yes", " Yes", " no", "\n", " a", "a", "."):
+        if all(network.encode(tail + word)[:-1] == network.encode(tail) for tail in TAILS):
+            return word
+    raise ModelError("The tokenizer joins every word tried to the text before it; no token can be scored.")

@@ -34,13 +34,7 @@ from stepscore.types import FloatArray, Frames
 
 
 class PrefixStream:
-    """A growing video, scored as it grows.
-
-    Args:
-        network: The model.
-        head: Text before the video.
-        limit: Bytes for the temporary values of one pass.
-    """
+    """A growing video, scored as it grows."""
 
     def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = MEMORY_LIMIT_BYTES) -> None:
         self._network, self._head, self._limit = network, head, limit
@@ -89,7 +83,7 @@ class PrefixStream:
     def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
         """Return the log-probability of each candidate after each text, for the video so far; shape (S, C).
 
-        May be called any number of times, with other texts each time; nothing of them is kept.
+        May be called any number of times, with different texts each time; none of them is kept.
         """
         layout = self._layout
         if layout is None or self._waiting is None:

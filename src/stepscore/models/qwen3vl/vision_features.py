@@ -24,10 +24,6 @@ MAX_IMAGES_PER_BATCH = 64
 def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> NDArray[np.float32]:
     """Return the vision encoder's features of images, each encoded alone: all tokens in order, deepstack included.
 
-    Args:
-        network: A Qwen3-VL.
-        images: Of any sizes, each (h, w, 3).
-
     Returns:
         One row per image, (n, tokens * width), the width being that of the embeddings and all deepstack layers.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscore.models.robometer.config import RobometerConfig as RobometerConfig
     from stepscore.models.robometer.config import read_config as read_config
     from stepscore.models.robometer.engine import RobometerEngine as RobometerEngine
-    from stepscore.models.robometer.tokens import SPECIAL_TOKENS as SPECIAL_TOKENS
+    from stepscore.models.robometer.inputs import SPECIAL_TOKENS as SPECIAL_TOKENS
 
 __all__ = ["SPECIAL_TOKENS", "RobometerConfig", "RobometerEngine", "read_config"]
 
@@ -24,7 +24,7 @@ __getattr__ = lazy_attributes(
     {
         "RobometerConfig": "config",
         "RobometerEngine": "engine",
-        "SPECIAL_TOKENS": "tokens",
+        "SPECIAL_TOKENS": "inputs",
         "read_config": "config",
     },
 )

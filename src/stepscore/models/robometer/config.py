@@ -123,7 +123,7 @@ class _Stated:
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.fields.get(name)
         if value is not None and not isinstance(value, bool):
-            raise ModelError(f"{self.where}{name} is {brief(value)}; it is true or false.")
+            raise ModelError(f"{self.where}{name} must be true or false, got {brief(value)}.")
         return default if value is None else value
 
     def number(self, name: str, least: int, most: int) -> int | None:
@@ -132,7 +132,7 @@ class _Stated:
     def text(self, name: str) -> str:
         value = self.fields.get(name)
         if value is not None and (not isinstance(value, str) or not value.isprintable() or len(value) > 200):
-            raise ModelError(f"{self.where}{name} is {brief(value)}; it is the name of a model.")
+            raise ModelError(f"{self.where}{name} must be the name of a model, got {brief(value)}.")
         return value or ""
 
 
@@ -148,7 +148,7 @@ def _yaml(folder: Path) -> _Stated:
     for section in ("model", "training", "data", "loss"):
         found = content.get(section) or {}
         if not isinstance(found, dict):
-            raise ModelError(f"{where}{section} is {brief(found)}; it is fields by name.")
+            raise ModelError(f"{where}{section} must be fields by name, got {brief(found)}.")
         # A value such as ${loss.progress_loss_type} stands for that of another section.
         fields |= {name: value for name, value in found.items() if not str(value).startswith("${")}
     return _Stated(fields, where)
@@ -158,7 +158,7 @@ def _bins(stated: _Stated, rows: int | None = None) -> int:
     """Return the number of bins: what is stated, else what the head's last tensor has; both must agree."""
     kind = stated.fields.get("progress_loss_type")
     if kind not in (None, "l1", "l2", "discrete"):
-        raise ModelError(f"{stated.where}progress_loss_type is {brief(kind)}; it is l1, l2 or discrete.")
+        raise ModelError(f"{stated.where}progress_loss_type must be l1, l2 or discrete, got {brief(kind)}.")
     bins = stated.number("progress_discrete_bins", 2, MAX_BINS) if kind == "discrete" else None
     expected = {None: rows, "discrete": bins or rows}.get(kind, 1)
     if rows is not None and rows != expected:

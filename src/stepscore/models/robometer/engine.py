@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stepscore.errors import ModelError, StepScoreError
 from stepscore.models.base import Handlers, handler_of
 from stepscore.models.requests import PredictProgress, PreferVideo, Request
 from stepscore.models.responses import Preference, ProgressPredictions, Response
 from stepscore.models.robometer.inputs import ReadRequest, RobometerInputs, batched
-from stepscore.models.robometer.network import RobometerNetwork
 from stepscore.types import FloatArray
 
 ANSWERS = (
@@ -25,13 +25,7 @@ ANSWERS = (
 
 @dataclass(frozen=True, eq=False)
 class RobometerEngine:
-    """A network with its inputs.
-
-    Attributes:
-        network: Backbone and heads, on their device.
-        inputs: Makes the inputs of requests.
-        name: The model string, for messages.
-    """
+    """A network with its inputs."""
 
     network: RobometerNetwork
     inputs: RobometerInputs
@@ -96,3 +90,45 @@ class RobometerEngine:
                 "may not."
             )
         return found
+
+
+class RobometerNetwork(nn.Module):
+    """Backbone and heads."""
+
+    def __init__(self, backbone: Any, hidden: int, bins: int) -> None:
+        super().__init__()
+        self.model = backbone
+        self.progress_head = prediction_head(hidden, bins)
+        self.success_head = prediction_head(hidden, 1)
+        self.preference_head = prediction_head(hidden, 1)
+
+    def progress(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return progress and the standard deviation of its distribution, (n, hidden) to (n,) each.
+
+        Progress is the mean of the softmax over values evenly from 0 to 1; a head with one output is a sigmoid,
+        whose spread is unknown.
+        """
+        outputs = self.progress_head(states).float()
+        if outputs.shape[1] == 1:
+            return torch.sigmoid(outputs[:, 0]), torch.full_like(outputs[:, 0], torch.nan)
+        values = torch.linspace(0.0, 1.0, outputs.shape[1], device=outputs.device)
+        shares = torch.softmax(outputs, dim=1)
+        mean = shares @ values
+        variance = (shares * (values - mean[:, None]) ** 2).sum(dim=1)
+        return mean.clamp(0.0, 1.0), variance.sqrt()
+
+    def success(self, states: Tensor) -> Tensor:
+        """Return the probability that the task is done, (n, hidden) to (n,)."""
+        return torch.sigmoid(self.success_head(states)[:, 0].float())
+
+    def preference(self, states: Tensor) -> Tensor:
+        """Return the probability that the first video shows more progress, (n, hidden) to (n,)."""
+        return torch.sigmoid(self.preference_head(states)[:, 0].float())
+
+
+def prediction_head(hidden: int, outputs: int) -> nn.Sequential:
+    """Return a head; its layers have the numbers of the published one, whose fourth is a dropout."""
+    half = hidden // 2
+    return nn.Sequential(
+        nn.Linear(hidden, half), nn.LayerNorm(half), nn.GELU(), nn.Identity(), nn.Linear(half, outputs)
+    )

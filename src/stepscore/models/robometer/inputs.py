@@ -22,7 +22,10 @@ from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.prompts import QwenInputs
-from stepscore.models.robometer.tokens import PREFERENCE, PROGRESS, SPECIAL_TOKENS, SPLIT
+
+SPLIT, PREFERENCE, PROGRESS = "<|split_token|>", "<|pref_token|>", "<|prog_token|>"
+SPECIAL_TOKENS = (SPLIT, "<|reward_token|>", PREFERENCE, "<|sim_token|>", PROGRESS)
+"""In this order they were added, and the embedding resized: the rows after those of the base model's tokenizer."""
 
 MIN_TOKENS, MAX_TOKENS = 4, 16384
 """Fewest and most tokens of an image, as in ``qwen_vl_utils`` 0.0.14."""
@@ -43,14 +46,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class RobometerInputs:
-    """Makes the inputs of requests.
-
-    Args:
-        tokenizer: With the five special tokens.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches, and the scaling of pixels.
-        max_pixels: Most pixels of an image; ``None`` for the published limit.
-    """
+    """Makes the inputs of requests."""
 
     tokenizer: Any
     tokens: VisionTokens
@@ -159,3 +155,37 @@ def batched(requests: Sequence[ReadRequest]) -> dict[str, Tensor]:
     return made | {
         name: torch.cat([r.inputs[name] for r in requests]) for name in ("pixel_values", "image_grid_thw")
     }
+
+
+def add_special_tokens(tokenizer: Any, rows: int, name: str) -> None:
+    """Give a tokenizer the five tokens where it lacks them, and check that each has its own row.
+
+    Args:
+        tokenizer: The checkpoint's, or that of its base model, which lacks them.
+        rows: Rows of the embedding.
+        name: The model string, for messages.
+
+    Raises:
+        ModelError: It knows some of them and not others, has them in another order, or is another model's tokenizer.
+    """
+    known = [token for token in SPECIAL_TOKENS if token in tokenizer.get_vocab()]
+    if known and len(known) < len(SPECIAL_TOKENS):
+        missing = next(token for token in SPECIAL_TOKENS if token not in known)
+        raise ModelError(
+            f"{name}: its tokenizer knows {known[0]} and not {missing}. Give the tokenizer of the base model, to "
+            "which all five tokens are added: -M tokenizer=FOLDER-OR-ID"
+        )
+    if not known:
+        if len(tokenizer) + len(SPECIAL_TOKENS) != rows:
+            raise ModelError(
+                f"{name}: its embedding has {rows} rows, and the tokenizer {len(tokenizer)} tokens, not "
+                f"{rows - len(SPECIAL_TOKENS)}: it is another model's. Give the tokenizer of its base model: "
+                "-M tokenizer=FOLDER-OR-ID"
+            )
+        tokenizer.add_tokens(list(SPECIAL_TOKENS), special_tokens=True)
+    ids = tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS))
+    if ids != list(range(rows - len(SPECIAL_TOKENS), rows)):
+        raise ModelError(
+            f"{name}: its tokenizer numbers {', '.join(SPECIAL_TOKENS)} as {', '.join(map(str, ids))}; their rows in "
+            f"the embedding are {rows - len(SPECIAL_TOKENS)} to {rows - 1}, in this order."
+        )

@@ -19,7 +19,7 @@ from stepscore.models.checkpoints.network_size import (
 )
 from stepscore.models.hf.network_loading import check_numbers, library_errors, no_progress_bars
 from stepscore.models.robometer.config import RobometerConfig
-from stepscore.models.robometer.network import RobometerNetwork
+from stepscore.models.robometer.engine import RobometerNetwork
 
 BACKBONE = {"robometer": "model.", "lerobot": "model.model."}
 """What the names of the backbone's tensors begin with."""
@@ -32,7 +32,7 @@ UNUSED = ("frame_pool_attn.", "similarity_head.")
 def stored_names(config: RobometerConfig, headers: Sequence[Header]) -> dict[str, str]:
     """Return the name in the files of every tensor that the network has or that is unknown, by the network's name.
 
-    A language head is left out, unless the embedding is stored under its name alone: LeRobot's files keep one of two
+    A language head is left out, unless the embedding is stored only under its name: LeRobot's files keep one of two
     tied tensors, the first by name.
     """
     prefix = BACKBONE[config.layout]

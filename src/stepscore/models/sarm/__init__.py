@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from stepscore._imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from stepscore.models.encoders.vision_encoder import Float32 as Float32
-    from stepscore.models.encoders.vision_encoder import Half as Half
     from stepscore.models.sarm.checkpoint import save_checkpoint as save_checkpoint
     from stepscore.models.sarm.config import Decode as Decode
     from stepscore.models.sarm.config import Procedure as Procedure
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from stepscore.models.sarm.scoring import score_video as score_video
     from stepscore.models.sarm.window import Flags as Flags
     from stepscore.models.sarm.window import Window as Window
+    from stepscore.models.vision_encoder import Float32 as Float32
+    from stepscore.models.vision_encoder import Half as Half
 
 __all__ = [
     "DIGITS",

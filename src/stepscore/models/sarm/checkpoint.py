@@ -28,11 +28,7 @@ FORMAT = 1
 
 
 def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> None:
-    """Write a checkpoint; each file appears under its name only when it is complete.
-
-    Raises:
-        RunError: It cannot be written; what was there before stays.
-    """
+    """Write a checkpoint atomically; RunError if it cannot be written, and then the old one stays."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -47,11 +43,7 @@ def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> N
 
 
 def read_config(folder: Path) -> SarmConfig:
-    """Read the config of the checkpoint in a folder.
-
-    Raises:
-        ModelError: The folder has no checkpoint, a damaged one, or one of another format.
-    """
+    """Read the config of a checkpoint; ModelError if it is missing, damaged or of another format."""
     path = folder / CONFIG_FILE
     if not has_file(folder, CONFIG_FILE) or not has_file(folder, WEIGHTS_FILE):
         raise ModelError(

@@ -99,15 +99,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def parse_config(content: Mapping[str, Any], where: str) -> SarmConfig:
-    """Return the config of a JSON object.
-
-    Args:
-        content: The object, its format aside.
-        where: The file, for messages.
-
-    Raises:
-        ModelError: A field is missing or has no meaning; the message names it.
-    """
+    """Return the config of a JSON object; ModelError names a field that is missing or invalid."""
     known = {part.name for part in dataclasses.fields(SarmConfig)}
     for name in sorted({*content} ^ known):
         if name != "facts" or name in content:
@@ -236,5 +228,5 @@ def _object(content: Mapping[str, Any], name: str, where: str) -> dict[str, Any]
 
 def _wrong(where: str, name: str, value: object, expected: str) -> ModelError:
     return ModelError(
-        f"{where}: {shown(name)} is {brief(value)}; it is {expected}. Train it again, or copy it again."
+        f"{where}: {shown(name)} must be {expected}, got {brief(value)}. Train it again, or copy it again."
     )

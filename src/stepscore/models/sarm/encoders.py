@@ -26,7 +26,9 @@ import numpy as np
 from stepscore._untrusted import shown
 from stepscore._untrusted.checkpoint_folder import has_file
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.encoders.vision_encoder import (
+from stepscore.models.hf.files import checkpoint_folder, read_json
+from stepscore.models.hf.options import check_device
+from stepscore.models.vision_encoder import (
     Float32,
     FromFolder,
     Half,
@@ -34,8 +36,6 @@ from stepscore.models.encoders.vision_encoder import (
     described,
     half,
 )
-from stepscore.models.hf.files import checkpoint_folder, read_json
-from stepscore.models.hf.options import check_device
 from stepscore.types import Frames
 
 MAX_FRAME_FEATURES = 6144
@@ -82,13 +82,7 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
 
 
 class QwenEncoder(FromFolder):
-    """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings.
-
-    Args:
-        name: Its name, ``embedded`` or ``hf/PATH-OR-ID``.
-        folder: Folder of the checkpoint.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
-    """
+    """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings."""
 
     def __init__(self, name: str, folder: str, device: str = "auto") -> None:
         self.name, self._folder, self._device = name, folder, device

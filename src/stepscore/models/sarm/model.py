@@ -30,14 +30,14 @@ from stepscore.registry import names
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
-    from stepscore.models.encoders.vision_encoder import Float32, Half
     from stepscore.models.sarm.encoders import FrameEncoder
     from stepscore.models.sarm.network import SarmNetwork
+    from stepscore.models.vision_encoder import Float32, Half
 
 DIGITS = 6
 """Decimals of a prediction and of the robot's state, so that a cached response equals a new one."""
 MAX_CACHED_TEXTS = 256
-ANSWERS = "answers the judge sarm alone. Choose it: --judge sarm"
+ANSWERS = "answers only the judge sarm. Choose it: --judge sarm"
 
 
 @dataclass
@@ -59,9 +59,9 @@ class SarmModel(SyncMethods):
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
-            raise OptionError(f"sarm: the checkpoint is {self.checkpoint!r}; it is a folder.")
+            raise OptionError(f"sarm: the checkpoint must be a folder, got {self.checkpoint!r}.")
         if self.encoder is not None and not isinstance(self.encoder, str):
-            raise OptionError(f"{self.name}: encoder is {self.encoder!r}; it is hf/PATH.")
+            raise OptionError(f"{self.name}: encoder must be hf/PATH, got {self.encoder!r}.")
         check_device(self.device, self.name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,11 +92,7 @@ class SarmModel(SyncMethods):
 
     @cached_property
     def frame_encoder(self) -> FrameEncoder:
-        """The encoder it was trained on.
-
-        Raises:
-            ModelError: The encoder found under its name is another one.
-        """
+        """The encoder it was trained on; ModelError if the encoder found under its name is another one."""
         try:
             from stepscore.models.sarm.encoders import get_encoder
         except ImportError as error:
@@ -148,7 +144,7 @@ class SarmModel(SyncMethods):
                 )
 
     def describe(self) -> Mapping[str, object]:
-        """Return all that can change a number; the encoder is stated by the checkpoint and checked against it."""
+        """Return everything that can change a result; the encoder is checked against the checkpoint."""
         config = self.config
         return {
             "name": self.name,

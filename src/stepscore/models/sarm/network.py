@@ -52,9 +52,7 @@ class SarmShape:
 
     def __post_init__(self) -> None:
         if self.width % self.attention_heads:
-            raise OptionError(
-                f"width is {self.width}; it must be a multiple of {self.attention_heads} heads."
-            )
+            raise OptionError(f"width must be a multiple of {self.attention_heads} heads, got {self.width}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepscore.models.encoders.vision_encoder import Float32, Half
 from stepscore.models.responses import StagePrediction
 from stepscore.models.sarm.config import Decode, Procedure, SarmConfig
 from stepscore.models.sarm.network import SarmNetwork, Windows
+from stepscore.models.vision_encoder import Float32, Half
 from stepscore.types import FloatArray, IntArray
 
 MAX_WINDOWS_PER_PASS = 128

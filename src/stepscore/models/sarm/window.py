@@ -25,10 +25,10 @@ class Window:
     """The frames of one window.
 
     Attributes:
-        frames: Frames beside the anchor (n).
+        frames: Frames after the anchor (n).
         gap_s: Seconds between two of them.
         causal: Whether the last of them is the current frame, or the middle one.
-        rewind: Further slots for a rewound video; used in training alone.
+        rewind: Further slots for a rewound video; used only in training.
     """
 
     frames: int = 8
@@ -39,10 +39,10 @@ class Window:
     def __post_init__(self) -> None:
         if self.frames < 1 or self.rewind < 0:
             raise OptionError(
-                f"A window has {self.frames} frames and {self.rewind} rewind slots; allowed are at least 1 and 0."
+                f"A window needs at least 1 frame and 0 rewind slots, got {self.frames} and {self.rewind}."
             )
         if not 0 < self.gap_s < np.inf:
-            raise OptionError(f"The gap of a window is {self.gap_s} s; it must be above 0 and finite.")
+            raise OptionError(f"The gap of a window must be above 0 s and finite, got {self.gap_s} s.")
 
     @property
     def slots(self) -> int:

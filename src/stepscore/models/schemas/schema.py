@@ -135,7 +135,7 @@ class Number(_Part):
     def __post_init__(self) -> None:
         if not self.low <= self.high < self.low + MAX_NUMBERS:
             raise OptionError(
-                f"A schema's range must hold 1 to {MAX_NUMBERS:,} whole numbers, got {self.low} to {self.high}."
+                f"A schema's range must hold 1 to {MAX_NUMBERS:,} integers, got {self.low} to {self.high}."
             )
         if self.decimals and self.low < 0:
             raise OptionError(f"A schema's range with decimals must begin at 0 or above, got {self.low}.")
@@ -208,11 +208,7 @@ class Constant(_Part):
 
 @dataclass(frozen=True)
 class FreeText(_Part):
-    """Any text, also none.
-
-    Attributes:
-        but: ASCII characters that it does not contain.
-    """
+    """Any text, also none."""
 
     but: str = "\n"
     tag: ClassVar[str] = "free-text"
@@ -330,12 +326,7 @@ class JsonList(_Part):
 
 @dataclass(frozen=True)
 class JsonItems(_Part):
-    """A JSON list of items of one kind; an empty one says that nothing is known.
-
-    Attributes:
-        item: What each item is.
-        most: Most items.
-    """
+    """A JSON list of items of one kind; an empty one says that nothing is known."""
 
     item: Schema
     most: int

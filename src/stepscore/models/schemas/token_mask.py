@@ -19,7 +19,7 @@ import numpy as np
 
 from stepscore.errors import ModelError
 from stepscore.models.responses import TokenChoice
-from stepscore.models.schemas.automaton import DEAD, START, Automaton
+from stepscore.models.schemas.patterns import DEAD, START, Automaton
 from stepscore.models.schemas.schema import Schema
 from stepscore.types import BoolArray, FloatArray, IntArray
 
@@ -85,11 +85,7 @@ class TokenMask:
         self._alike: dict[bytes, IntArray] = {}
 
     def tokens(self, state: int, left: int) -> IntArray:
-        """Return the tokens allowed in a state, stops included, where so many tokens are left.
-
-        Raises:
-            ModelError: None is: the tokenizer cannot write the rest.
-        """
+        """Return the tokens allowed in a state with ``left`` to go, stops included; ModelError if there are none."""
         stops = self.vocabulary.stops if self.automaton.is_end(state) else self.vocabulary.stops[:0]
         found = self._fitting(state, left)
         if not len(found) and not len(stops):

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepscore.episodes.lerobot.writing.features import Feature
-from stepscore.episodes.lerobot.writing.stats import Stats
+from stepscore.episodes.lerobot.writing.features import Feature, Stats
 from stepscore.episodes.lerobot.writing.video_encoding import Encoding
 
 Version = Literal["v3.0", "v2.1"]

@@ -16,9 +16,15 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow.parquet as pq
 
-from stepscore.episodes.lerobot.writing.features import Feature, features_of, packed, row_group, unpacked
+from stepscore.episodes.lerobot.writing.features import (
+    Feature,
+    Stats,
+    features_of,
+    packed,
+    row_group,
+    unpacked,
+)
 from stepscore.episodes.lerobot.writing.layout import FileLayout, Version, write_meta
-from stepscore.episodes.lerobot.writing.stats import Stats
 from stepscore.episodes.lerobot.writing.video_encoding import Codec, Encoding, VideoFile
 from stepscore.errors import OptionError
 

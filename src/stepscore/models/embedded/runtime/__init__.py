@@ -1,1 +1,1 @@
-"""A small Qwen3-VL in NumPy: the runtime of ``embedded``, on core dependencies alone."""
+"""A small Qwen3-VL in NumPy: the runtime of ``embedded``, with core dependencies only."""

@@ -93,11 +93,7 @@ def _next_token(logits: Array, request: Generate, rng: np.random.Generator) -> i
 
 
 def _read(network: NumpyNetwork, prompt: Prompt, cache: KVCache, room: int = 0) -> _Read:
-    """Read a prompt into the KV cache, with room for so many tokens after it.
-
-    Raises:
-        ModelError: It is longer than the model was made for, or a text of it holds an image's mark.
-    """
+    """Read a prompt into the KV cache with room for ``room`` more tokens; ModelError if it is too long."""
     spans, features, at, text = list[TokenSpan](), list[list[Array]](), 0, ""
     parts = chatml_parts(prompt)
     for part in parts:

@@ -72,12 +72,7 @@ class KVCache:
 
 
 class LanguageModel:
-    """The language model of a checkpoint.
-
-    Args:
-        weights: All tensors of the checkpoint, by name.
-        config: ``text_config`` of its ``config.json``.
-    """
+    """The language model of a checkpoint."""
 
     def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
         prefix = "model.language_model."
@@ -125,14 +120,7 @@ class LanguageModel:
     def prefill(
         self, span: TokenSpan, images: IntArray, features: Sequence[Array] | None, cache: KVCache
     ) -> None:
-        """Append tokens to the KV cache.
-
-        Args:
-            span: The tokens.
-            images: Rows that stand for image features.
-            features: Embeddings and deepstack features of these rows; ``None`` if there are none.
-            cache: What was read before.
-        """
+        """Append tokens to the KV cache."""
         if len(span):
             segments = causal_segments(len(span), cache.length)
             self._forward(span, images, features, cache, segments, keep=True, read=())

@@ -49,11 +49,7 @@ class Linear:
 
 
 def tensor(weights: Weights, name: str) -> Array:
-    """Return a tensor by its name.
-
-    Raises:
-        ModelError: The checkpoint lacks it.
-    """
+    """Return a tensor by its name; ModelError if the checkpoint lacks it."""
     try:
         return weights[name]
     except KeyError:

@@ -42,16 +42,7 @@ _COMPUTED: Mapping[str, object] = {
 
 @dataclass(frozen=True, eq=False)
 class NumpyNetwork:
-    """A small Qwen3-VL in memory.
-
-    Attributes:
-        tokenizer: Its tokenizer.
-        tokens: Ids of the tokens that stand for images.
-        geometry: Sizes of patches and blocks, the scaling of pixels, and the most pixels.
-        vision: Its vision encoder.
-        text: Its language model.
-        max_positions: Number of positions the language model was trained for.
-    """
+    """A small Qwen3-VL in memory."""
 
     tokenizer: Tokenizer
     tokens: VisionTokens
@@ -97,16 +88,7 @@ class NumpyNetwork:
 
 
 def load_network(folder: Path, name: str, max_pixels: int) -> NumpyNetwork:
-    """Load a checkpoint.
-
-    Args:
-        folder: Its folder.
-        name: The model string, for messages.
-        max_pixels: Most pixels of an image; larger ones are scaled down.
-
-    Raises:
-        ModelError: A file is damaged, the files do not belong together, or this runtime does not compute its network.
-    """
+    """Load a checkpoint; ModelError if files are damaged, do not belong together or are unsupported."""
     check_files(folder)
     path = folder / "config.json"
     config = read_json(path)
@@ -150,7 +132,7 @@ def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
         if found != wanted:
             raise ModelError(
                 f"{shown(path)}: {field} is {brief(found)}; {name} computes {brief(wanted)} alone. "
-                f"Run this checkpoint by torch: --model hf/{shown(path.parent)}"
+                f"Run this checkpoint with torch: --model hf/{shown(path.parent)}"
             )
     layers, deepstack = (
         config["text_config"].get("num_hidden_layers"),
@@ -158,8 +140,8 @@ def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
     )
     if not isinstance(layers, int) or not isinstance(deepstack, list) or len(deepstack) >= layers:
         raise ModelError(
-            f"{shown(path)}: vision_config.deepstack_visual_indexes is {brief(deepstack)}; it is a list of fewer "
-            f"items than text_config.num_hidden_layers, {brief(layers)}."
+            f"{shown(path)}: vision_config.deepstack_visual_indexes is {brief(deepstack)}; it must be a "
+            f"list of fewer items than text_config.num_hidden_layers, {brief(layers)}."
         )
 
 
@@ -175,7 +157,7 @@ def _read_weights(folder: Path) -> dict[str, Array]:
             raise ModelError(f"{shown(header.path)} cannot be read ({shown(str(error))}).") from error
     for name, values in weights.items():
         if not np.isfinite(values).all():
-            raise ModelError(f"{shown(folder)}: the tensor {shown(name)} holds what is not a finite number.")
+            raise ModelError(f"{shown(folder)}: the tensor {shown(name)} has values that are not finite.")
     return weights
 
 

@@ -87,12 +87,9 @@ class ReadVideo:
 
 
 class PrefixScorer:
-    """Scores prefixes of videos. The last few are kept: another question about one of them reads its own text alone.
+    """Scores prefixes of videos. The last few are kept: another question about one of them reads only its own text.
 
     More than one, since a run has several episodes in flight, which may change places.
-
-    Args:
-        network: The model.
     """
 
     def __init__(self, network: NumpyNetwork) -> None:
@@ -190,12 +187,7 @@ def _fit(network: NumpyNetwork, clip: Clip, head: str) -> tuple[Frames, PromptLa
 
 
 class NumpyPrefixStream:
-    """A growing video, scored as it grows; the scores are those of the whole video for the prefix so far.
-
-    Args:
-        network: The model.
-        head: Text before the video.
-    """
+    """A growing video, scored as it grows; the scores are those of the whole video for the prefix so far."""
 
     def __init__(self, network: NumpyNetwork, head: str) -> None:
         self._network, self._head = network, head

@@ -33,13 +33,7 @@ BLOCKS_PER_PASS = 8
 
 
 class VisionEncoder:
-    """The vision encoder of a checkpoint.
-
-    Args:
-        weights: All tensors of the checkpoint, by name.
-        config: ``vision_config`` of its ``config.json``.
-        geometry: Sizes of patches and blocks, and the scaling of pixels.
-    """
+    """The vision encoder of a checkpoint."""
 
     def __init__(self, weights: Weights, config: Mapping[str, Any], geometry: Geometry) -> None:
         w = {name.removeprefix("model.visual."): v for name, v in weights.items() if ".visual." in name}
@@ -73,12 +67,7 @@ class VisionEncoder:
         return qkv, Linear(w, f"{at}attn.proj"), up, Linear(w, f"{at}mlp.linear_fc2")
 
     def encode(self, frames: Frames, blocks: Sequence[tuple[int, ...]]) -> list[Array]:
-        """Return the tokens of each block, then their deepstack features, each of shape (blocks, tokens, hidden).
-
-        Args:
-            frames: All frames, at a size from ``fitted_size``.
-            blocks: Frames of each block, by their numbers; each block is encoded by itself.
-        """
+        """Return the tokens of each block, then their deepstack features, each of shape (blocks, tokens, hidden)."""
         starts = range(0, len(blocks), BLOCKS_PER_PASS)
         parts = [self._encode(frames, blocks[start : start + BLOCKS_PER_PASS]) for start in starts]
         return [np.concatenate(layer) for layer in zip(*parts, strict=True)]

@@ -1,1 +1,0 @@
-"""Records of evaluation harnesses: the SQLite files of vla-eval and the logs of inspect-robots."""

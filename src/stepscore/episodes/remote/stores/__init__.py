@@ -1,1 +1,0 @@
-"""How stores on other machines are asked: within limits of time, bytes and requests, whatever they answer."""

@@ -1,1 +1,0 @@
-"""Encoders of images and texts, and the similarity of what they encode."""
