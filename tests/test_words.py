@@ -1,15 +1,19 @@
-"""The words that docs/glossary.md retired stand nowhere: not in code, the page's sources, docs or ``--help``.
+"""Retired words (docs/glossary.md) and private idioms are in no code, page source, docs or ``--help``.
 
 ``python tests/test_words.py`` prints how many are left, by file; with a path after it, every line of that path.
+Words are looked up in identifiers too; idioms only in text: docs, ``--help``, comments, docstrings and other strings.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import tokenize
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +45,58 @@ RETIRED = {
     "told": "returned, predicted, stated",
 }
 """A retired word, and what to say instead; its plural is retired with it."""
+
+IDIOMS = {
+    r"stands? beside|beside every figure": "comes with, is next to",
+    r"(is|are|was|were) said": "is reported, printed, stated",
+    r"holds? (?-i:for)|hold\w* .{0,40} against them": "applies to, compare",
+    r"(?<!there\s)(is|are) (?-i:none)": "there is no ..., invalid",
+    r"(anyone|anybody|stranger|one)'s|strangers'": "untrusted, third-party, custom",
+    r"of today": "current",
+    r"by (itself|themselves)": "automatically, separately",
+    r"so many": "a number, this many",
+    r"rightly": "correctly",
+    r"at all": "leave it out, any",
+    r"(is|are|was|goes|gone|go|went) on with|(one|it|run|audit) goes on": "is resumed, continues",
+    r"mend(s|ed|ing)?": "fix",
+    r"of your own kind": "custom",
+    r"of (yours|theirs)": "your own, custom",
+    r"(?<!left\s)alone": "only",
+    r"stands?(?! for|-)|stood": "is",
+    r"nothing of (these|those|this|it)": "none of these",
+    r"taken along": "sent, included",
+    r"to be (seen|had|read|told)": "visible, available",
+    r"from \d+ on": "at least",
+    r"whole numbers?": "integer",
+    r"it is (true or false|a number|an integer)": "must be ..., got ...",
+    r"riddles?": "say what is unclear",
+    r"anew": "again",
+    r"as many a|many a second": "frames per second",
+    r"asked of": "given to, requested from",
+    r"once a row|once per row": "once for each row",
+    r"nothing in words": "no prompt",
+    r"patterned way": "systematically",
+    r"the first so": "first error",
+}
+"""A private idiom as a regular expression (a space is any white space), and what to say instead."""
+
+LATER = (
+    "src/stepscore/_*",
+    *(f"src/stepscore/{name}.py" for name in ("errors", "registry", "testing", "types")),
+    "src/stepscore/metrics/*",
+    "src/stepscore/episodes/*",
+    "src/stepscore/models/*",
+    "src/stepscore/runs/*",
+    "src/stepscore/analysis/*",
+    "src/stepscore/procedures/*",
+    "src/stepscore/training/*",
+    "src/stepscore/audit/*",
+    "src/stepscore/server/*",
+    "src/stepscore/rewards/*",
+    "docs/models/embedded.md",
+    "web/*",
+)
+"""Files and help pages whose idioms are still to be rewritten; taking one out is one line."""
 
 READ = (
     "src/**/*.py",
@@ -75,18 +131,32 @@ EXEMPT = (
     Exempt("*", r"\btold apart\b", "what a sample does not show: two policies that cannot be told apart"),
     Exempt("docs/*", r"^> .*", "a prompt, quoted as it is sent"),
     Exempt("*", r"(?<!\bthe )(?<!\bof )(?<!\band )\blies(?=[ .,;])(?! =)", "the verb"),
+    Exempt("src/stepscore/sim/tasks/*", r"\bstands?\b", "subgoals: what stands on a table"),
+    Exempt("src/stepscore/judges/*", r"\beach (asked|scored) alone\b", "a value in protocols"),
+    Exempt("docs/measurements/*", r".*", "generated from committed JSON"),
+    Exempt("docs/methods/better-policy.md", r"\bgood alone\b", "a configuration in committed JSON"),
     Exempt("*", r"\bshelf-place\b|\b(a|the)[ -]shelf\b", "furniture, in a task of Meta-World; off-the-shelf"),
 )
 """Prompt files (``*.txt``) and built assets are not among the files read."""
 
 
+def _pattern(idiom: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{idiom})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE)
+
+
+IDIOM = _pattern("|".join(IDIOMS))
+
+
 class Use(NamedTuple):
-    """A retired word where it stands."""
+    """A retired word or idiom, and the line it is in."""
 
     file: str
     line: int
     word: str
     text: str
+
+
+Find = Callable[[str, str], Iterable[Use]]
 
 
 def words(text: str) -> Iterator[str]:
@@ -103,10 +173,40 @@ def uses(name: str, text: str) -> Iterator[Use]:
     """Every retired word of a file or help page, but for what is exempt in it."""
     exempt = [re.compile(one.text) for one in EXEMPT if fnmatch(name, one.files)]
     for number, line in enumerate(text.splitlines(), start=1):
-        left = line
-        for pattern in exempt:
-            left = pattern.sub(" ", left)
+        left = _without(line, exempt)
         yield from (Use(name, number, word, line.strip()) for word in words(left) if retired(word))
+
+
+def written(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """Return the pieces of a file that are text, each with the line it starts on; of code, strings and comments."""
+    if not name.endswith(".py"):
+        yield 1, re.sub(r"(?ms)^```.*?^```", lambda code: "\n" * code[0].count("\n"), text)
+        return
+    lines = io.StringIO(text).readline
+    texts = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    for token in tokenize.generate_tokens(lines):
+        if token.type in texts:
+            yield token.start[0], token.string
+
+
+def idioms(name: str, text: str) -> Iterator[Use]:
+    """Every private idiom in the text of a file or help page, but for what is exempt."""
+    if any(fnmatch(name, pattern) for pattern in LATER):
+        return
+    exempt = [re.compile(one.text) for one in EXEMPT if fnmatch(name, one.files)]
+    stored = {n for n, line in enumerate(text.splitlines(), start=1) if "# stored name" in line}
+    for start, piece in written(name, text):
+        left = "\n".join(_without(line, exempt) for line in piece.split("\n"))
+        for found in IDIOM.finditer(left):
+            line = start + left[: found.start()].count("\n")
+            if line not in stored:
+                yield Use(name, line, found[0], piece.split("\n")[line - start].strip())
+
+
+def _without(line: str, exempt: list[re.Pattern[str]]) -> str:
+    for pattern in exempt:
+        line = pattern.sub(" ", line)
+    return line
 
 
 def files() -> Iterator[Path]:
@@ -114,9 +214,9 @@ def files() -> Iterator[Path]:
         yield from (path for path in sorted(ROOT.glob(pattern)) if "assets" not in path.parts)
 
 
-def in_files() -> Iterator[Use]:
+def in_files(find: Find = uses) -> Iterator[Use]:
     for path in files():
-        yield from uses(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        yield from find(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -126,17 +226,26 @@ def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
         yield from commands(inner, (*path, name))
 
 
-def in_help() -> Iterator[Use]:
+@cache
+def help_pages() -> dict[str, str]:
     from stepscore.cli.app import app
 
+    pages = {}
     for path in commands(typer.main.get_command(app)):
         shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"})
         assert shown.exit_code == 0, (path, shown.output)
-        yield from uses(" ".join(("stepscore", *path, "--help")), shown.output)
+        pages[" ".join(("stepscore", *path, "--help"))] = shown.output
+    return pages
+
+
+def in_help(find: Find = uses) -> Iterator[Use]:
+    for name, page in help_pages().items():
+        yield from find(name, page)
 
 
 def instead(word: str) -> str:
-    return RETIRED.get(word) or RETIRED[word.removesuffix("s")]
+    known = RETIRED.get(word) or RETIRED.get(word.removesuffix("s"))
+    return known or next(say for idiom, say in IDIOMS.items() if _pattern(idiom).fullmatch(word))
 
 
 def listed(found: Iterable[Use]) -> str:
@@ -179,8 +288,25 @@ def test_no_help_page_uses_a_retired_word() -> None:
     assert not found, "\n" + listed(found)
 
 
+def test_idioms_are_found_in_text_but_not_in_code() -> None:
+    code = 'def f(alone):\n    """Nothing\n    of these."""\n    stand = "so many"\n    return "alone"  # stored name'
+    assert [(use.line, use.word) for use in idioms("a.py", code)] == [
+        (2, "Nothing\n    of these"),
+        (4, "so many"),
+    ]
+    page = "a\n```\nstands\n```\nThe value is none. It is None.\n"
+    assert listed(idioms("a.md", page)) == (
+        "a.md:5: is none (say there is no ..., invalid): The value is none. It is None."
+    )
+
+
+def test_no_text_uses_a_private_idiom() -> None:
+    found = [*in_files(idioms), *in_help(idioms)]
+    assert not found, "\n" + listed(found)
+
+
 def main(part: str = "") -> None:
-    found = [use for use in (*in_files(), *in_help()) if part in use.file]
+    found = [use for find in (uses, idioms) for use in (*in_files(find), *in_help(find)) if part in use.file]
     if part:
         print(listed(found))
     for file in dict.fromkeys(use.file for use in found):

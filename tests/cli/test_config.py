@@ -114,7 +114,7 @@ OURS = "source: rollouts\njudge: gvl\nmodel: openai-api/x\n"
         (OURS + "limt: 3\n", "Did you mean 'limit'? Valid: E, J, M, dry-run"),
         (OURS + "config: x.yaml\n", "Unknown option"),
         (OURS + "limit: {a: 1}\n", "limit must be a text, a number"),
-        (OURS + "limit: two\n", "'two' is not a whole number"),
+        (OURS + "limit: two\n", "'two' is not an integer"),
         (OURS + "limit: 0\n", "--limit"),
         (OURS + "dry-run: 1\n", "dry-run must be true or false, got 1"),
         (OURS + "E: 4\n", "E must be a mapping of keys to values"),

@@ -15,7 +15,7 @@ import pytest
 
 import stepscore
 from stepscore.cli.judging.demo import OWN_VIDEOS, POLICIES, ROLLOUTS, SIZE, TASKS
-from stepscore.cli.judging.story import BARS, sparkline, time_axis
+from stepscore.cli.judging.demo_text import BARS, sparkline, time_axis
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.models.embedded.model import FOLDER
 from stepscore.runs import Run, open_run

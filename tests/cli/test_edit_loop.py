@@ -191,6 +191,6 @@ def test_a_dry_run_of_a_judge_that_cannot_read_an_empty_answer_says_so(
     said = capfd.readouterr()
     assert "2 episodes, 0 of which cannot be judged\n2 calls, 0 of which are in the cache" in said.out
     line = line_of(ASKING, "json.loads")
-    assert "could not read the empty answer that stands in for the model's (JSONDecodeError" in said.out
+    assert "could not parse the empty answer that replaces the model's (JSONDecodeError" in said.out
     assert f"(mine.py, line {line})): a real run may make more calls" in said.out
     assert "bug" not in said.err

@@ -203,7 +203,7 @@ def test_what_exits_before_anything_is_judged_is_one_line(
 def test_an_interrupt_in_a_judge_still_interrupts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stepscore.cli.endings._let_the_next_one_kill", lambda: None)
+    monkeypatch.setattr("stepscore.cli.exit_codes._let_the_next_one_kill", lambda: None)
     assert judge(tmp_path, "interrupt") == 130
     assert "b" not in errors(tmp_path)
 

@@ -150,7 +150,7 @@ def test_an_option_of_the_wrong_type_is_refused_before_anything_is_judged(
     mine: Path, toys: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(capfd, toys, f"{mine}:Brightness", tmp_path / "run", "-J", "frames=four")
-    assert "-J frames=four: it takes a whole number" in said
+    assert "-J frames must be an integer, got four" in said
     assert not (tmp_path / "run").exists()
 
 

@@ -79,7 +79,7 @@ class TestAsLeRobot:
         assert weights[2] == 1
 
     def test_a_chunk_of_no_actions_is_an_error(self) -> None:
-        with pytest.raises(OptionError, match="chunk_size is 0"):
+        with pytest.raises(OptionError, match="chunk_size must be at least 1, got 0"):
             lerobot_rabc_weights(np.zeros(2), np.array([0, 2]), chunk_size=0)
 
     def test_a_million_rows_take_less_than_two_seconds_of_this_process(self) -> None:

@@ -110,7 +110,7 @@ class TestFiles:
         weights = FrameWeights.from_arrays([0, 1], [1.0, 1.0])
         with pytest.raises(OptionError, match="Is it the dataset"):
             weights.sampler([5, 6])
-        with pytest.raises(OptionError, match="rank is 2"):
+        with pytest.raises(OptionError, match="rank must be from 0 to 1, got 2"):
             weights.sampler([0, 1], rank=2, world_size=2)
         with pytest.raises(OptionError, match="num_samples"):
             weights.sampler([0, 1], num_samples=0)

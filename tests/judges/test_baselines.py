@@ -57,7 +57,7 @@ def test_all_options_enter_the_protocol(name: str) -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_fewer_than_two_points_are_refused(name: str) -> None:
-    with pytest.raises(OptionError, match="at least 2"):
+    with pytest.raises(OptionError, match="an integer from 2"):
         get_judge(name, points=1)
 
 

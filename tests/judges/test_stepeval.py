@@ -246,8 +246,8 @@ class TestOptions:
             ({"answer": "statement", "strategy": "per-subgoal", "template": "strict"}, "no rules"),
             ({"answer": "tokens", "strategy": "sequential", "repeats": 2}, "repeats"),
             ({"layout": "grid"}, "tiled"),
-            ({"frames": 0}, "frames is 0"),
-            ({"fps": -1.0}, "fps is -1.0"),
+            ({"frames": 0}, "frames must be .*, got 0"),
+            ({"fps": -1.0}, "fps must be .*, got -1.0"),
             ({"template": "bold"}, "default, evidence, strict"),
         ],
     )

@@ -46,7 +46,7 @@ def test_its_defaults_are_what_the_embedded_judge_was_trained_on() -> None:
     trained = {"views": tasks.VIEW, "size": tasks.SIZE, "fps": tasks.FPS}
     assert {name: options[name].default for name in trained} == trained
     assert RenderOptions() == RenderOptions((tasks.VIEW,), tasks.SIZE, tasks.FPS)
-    assert "labels depend on it" in str(getattr(options["fps"], "help", None))
+    assert "Labels depend on it" in str(getattr(options["fps"], "help", None))
 
 
 def test_the_help_names_every_view_and_policy() -> None:
@@ -54,7 +54,7 @@ def test_the_help_names_every_view_and_policy() -> None:
     texts = {option.name: getattr(option, "help", None) for option in typer.main.get_command(app).params}
     policies = [f"{name}:{kind.unit}" if kind.unit else name for name, kind in POLICIES.items()]
     others = [view for view in VIEWS if view != "close"]
-    assert texts["views"] == f"Cameras: close (that of the embedded judge), {', '.join(others)}."
+    assert texts["views"] == f"Cameras: close (the embedded judge's), {', '.join(others)}."
     assert texts["policies"] == f"{', '.join(policies)}."
 
 

@@ -154,13 +154,13 @@ def test_policies_take_turns_on_every_scene() -> None:
 def test_wrong_options_are_named() -> None:
     with pytest.raises(OptionError, match="each once"):
         plan_rollouts(["push"], ["noisy", "noisy:0.5"], 4)
-    with pytest.raises(OptionError, match="episodes-per-task is 0"):
+    with pytest.raises(OptionError, match="episodes-per-task must be at least 1 and seed at least 0, got 0"):
         plan_rollouts(["push"], ["expert"], 0)
     with pytest.raises(OptionError, match="one of 1, 2, 4, 5, 8, 10"):
         RenderOptions(fps=30)
     with pytest.raises(OptionError, match="even"):
         RenderOptions(size=63)
-    with pytest.raises(OptionError, match="workers is 0"):
+    with pytest.raises(OptionError, match="workers must be at least 1, got 0"):
         next(simulate(PLANS, RENDER_OPTIONS, workers=0))
 
 

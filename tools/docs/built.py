@@ -20,7 +20,7 @@ LOADS = {
     "source": "src",
     "video": "src",
 }
-"""Elements whose attribute a browser loads by itself."""
+"""Elements whose attribute a browser loads automatically."""
 REMOTE = re.compile(r"^(?:[a-z]+:)?//", re.IGNORECASE)
 STYLE_LOADS = re.compile(r"(?:url\(\s*['\"]?|@import\s+['\"])([^'\")]+)")
 

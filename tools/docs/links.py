@@ -1,4 +1,4 @@
-"""Checks the links of pages as they stand in the repository, where GitHub shows them."""
+"""Check the links of pages in the repository, where GitHub shows them."""
 
 from __future__ import annotations
 

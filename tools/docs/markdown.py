@@ -29,7 +29,7 @@ class Link(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the fenced blocks of a page, without the indentation of a list they stand in."""
+    """Yield the fenced blocks of a page, without the indentation of a list around them."""
     for match in FENCE.finditer(text):
         lines = [line.removeprefix(match["indent"]) for line in match["text"].splitlines(keepends=True)]
         yield Block(match["kind"], "".join(lines), text.count("\n", 0, match.start()) + 1)

@@ -13,7 +13,7 @@ class Entry(NamedTuple):
     """A page of the navigation."""
 
     section: str
-    """The heading it stands under; empty for the home page."""
+    """Its heading; empty for the home page."""
     page: str
     """Its path below ``docs``."""
 

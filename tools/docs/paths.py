@@ -1,4 +1,4 @@
-"""Where things stand in the repository."""
+"""Paths in the repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONFIG = ROOT / "zensical.toml"
 STAGE = ROOT / "build" / "docs"
 SITE = ROOT / "site"
 PROJECT_PAGES = {"CONTRIBUTING.md": "project/contributing.md", "CHANGELOG.md": "project/changelog.md"}
-"""Pages of the repository's root, and where they stand in the site."""
+"""Pages of the repository's root, and their paths in the site."""
 
 
 def source_pages() -> list[Path]:

@@ -1,6 +1,6 @@
 """The reference of the Python API: one page a package, of the names in its ``__all__``.
 
-The pages hold directives alone; mkdocstrings reads the docstrings from the sources when the site is built, and
+The pages hold only directives; mkdocstrings reads the docstrings from the sources when the site is built, and
 imports nothing.
 """
 

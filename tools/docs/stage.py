@@ -13,7 +13,7 @@ from tools.docs import commands, markdown, nav, python_pages
 from tools.docs.paths import DOCS, PROJECT_PAGES, ROOT, SITE, STAGE
 
 GENERATED = "<!-- generated: {} -->"
-"""Stands in a page where the site has a generated table."""
+"""Mark in a page where the site has a generated table."""
 
 
 def stage() -> None:

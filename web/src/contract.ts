@@ -34,7 +34,7 @@ export interface Packed {
   offset?: number; // 0 if absent
 }
 
-/** A column of few distinct strings: `values[codes[i]]`, null where codes[i] is -1. */
+/** A column of few distinct strings: `values[codes[i]]`, null if codes[i] is -1. */
 export interface Dict {
   values: string[];
   codes: number[];
@@ -60,7 +60,7 @@ export type Est = [
  * The best and the worst place that a group may have in its table.
  *
  * 1 + the groups whose whole interval is better .. the groups that are not wholly worse. [1, 1] is a clear first;
- * [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is separated from none.
+ * [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is tied with all others.
  */
 export type Places = [
   best: number,
@@ -91,9 +91,9 @@ export interface SubgoalInfo {
 export interface EpisodeTable {
   n: number;
   id: string[]; // Unique together with source
-  key: string[] | null; // For URLs, where ids alone are not unique (several sources); null: use id
+  key: string[] | null; // For URLs, where ids are not unique (several sources); null: use id
   source: Dict;
-  task: Dict; // -1 where the source names no task; Group.task and SubgoalTable.task are then null
+  task: Dict; // -1 if the source names no task; Group.task and SubgoalTable.task are then null
   policy: Dict;
   robot: Dict;
   dataset: Dict;
@@ -174,7 +174,7 @@ export interface ShownFrames {
   frames: Packed; // The recorded frame of each frame
   n_frames: number; // Of the recorded video, from start_s on
   fps: number;
-  times: Packed | null; // Seconds of each recorded frame, where that is not i / fps
+  times: Packed | null; // Seconds of each recorded frame if that is not i / fps
 }
 
 /** One row per episode and view, sorted by episode, the main view first. Columns of equal length. */
@@ -211,7 +211,7 @@ export interface CurvePoints {
   channels: Record<string, Packed>; // E.g. "raw", "minmax", log-probabilities.
 }
 
-/** What holds for every curve, wherever its points are. */
+/** What every curve has, wherever its points are. */
 export interface CurveRules {
   /**
    * When `robust` counts a curve as done: by this channel, for measuring, where a row has a known value in
@@ -264,7 +264,7 @@ export interface PagedRows {
   channels: string[];
 }
 
-/** What the page itself holds of every judgement of a run. */
+/** The judgements of a run on the page itself. */
 export interface JudgementRows {
   episode: number[]; // Indices into episodes, ascending
   error: Record<string, string>; // Row -> why there is no judgement
@@ -282,7 +282,7 @@ export interface Judgements extends JudgementRows {
   curves: Curves;
   verdicts: VerdictTable;
   /**
-   * Where the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
+   * If the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
    * have no points and no rows.
    */
   paged: PagedRows | null;
@@ -575,7 +575,7 @@ export interface ProbeData {
   eligible: number; // Episodes that it could have taken
   reason: string; // Why it took none; "" where it took some
   trivial: (OfTrivial | null)[]; // Of each trivial judge
-  worst: WorstCase[]; // Where it is not passed: the worst first
+  worst: WorstCase[]; // If it is not passed: the worst first
 }
 
 /** A probe to look at first. */

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from stepscore import __version__
 from stepscore.cli.commands import CONTEXT_SETTINGS, Commands, hide_flag_types
-from stepscore.cli.endings import HELP
+from stepscore.cli.exit_codes import HELP
 from stepscore.cli.streams import print_message
 from stepscore.errors import OptionError, exit_error
 
@@ -77,7 +77,7 @@ def invoke(context: Any) -> int:
         with context:
             context.command.invoke(context)
     except SystemExit as error:
-        # rich answers a closed pipe by an exit of its own, and a library may exit with a message. Any other exit is
+        # rich exits on a closed pipe, and a library may exit with a message. Any other exit is
         # that of third-party code, whose exit code would hide that nothing was done.
         if isinstance(error.__context__, BrokenPipeError) or isinstance(error.code, str):
             raise
@@ -86,13 +86,13 @@ def invoke(context: Any) -> int:
 
 
 def _expand(word: str) -> list[str]:
-    """Return the files a pattern stands for where the shell leaves that to the program (Windows)."""
+    """Return the files that match a pattern, which Windows' shell leaves to the program."""
     return (glob.glob(word) or [word]) if os.name == "nt" and set(word) & set("*?") else [word]
 
 
 def _prepare() -> None:
     warnings.showwarning = _warn
-    # Each retry is in the attempts table; a line for each would tear the progress bar.
+    # Each retry is in the attempts table; printing each would break the progress bar.
     logging.getLogger("stamina").setLevel(logging.ERROR)
 
 

@@ -17,12 +17,7 @@ CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 class Listed(NamedTuple):
-    """A command as ``stepscore --help`` lists it.
-
-    Attributes:
-        target: Its function, or its group of commands, as ``package.module:attribute`` below ``stepscore.cli``.
-        summary: The first sentence of its help.
-    """
+    """A command as ``stepscore --help`` lists it; ``target`` is ``module:attribute`` below ``stepscore.cli``."""
 
     target: str
     summary: str
@@ -128,11 +123,11 @@ class Commands(TyperGroup):
             self._has_options = True
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options before the command; none while a line without any is read."""
+        """Return the options before the command; none for a command line without any."""
         return super().get_params(ctx) if self._has_options else []
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called, imported."""
+        """Import and return the called command."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if found is None else self.commands[str(name)], rest
 

@@ -1,7 +1,6 @@
 """``--config FILE``: a command's options from a YAML file, or from the ``run.json`` of a run.
 
-A file may be somebody else's. It cannot name where a key is sent, code that is run, or where the command writes: that
-counts only on the command line.
+The file is untrusted, so URLs that receive a key, code, and output paths count only on the command line.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _USER = re.compile(r"//[^/\s]*@")
 """User and password in a URL."""
 _CODE = re.compile(r"\.py(:|$)")
 _OWNER = {"judge_options": "name", "model_options": "model", "weighting": "method"}
-"""Groups whose keys belong to the value of another option: naming another one drops those of the file."""
+"""Groups whose keys belong to another option: if the command line names another judge, the file's -J are dropped."""
 
 
 class ConfiguredCommand(TyperCommand):
-    """A command that takes ``--config FILE``; what the command line states replaces what the file states."""
+    """A command that takes ``--config FILE``; the command line overrides the file."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -87,7 +86,7 @@ def _config_option() -> Any:
                 "--config",
                 metavar="FILE",
                 expose_value=False,
-                help="Read options from a YAML file or a run.json; flags override it.",
+                help="Read options from a YAML file or a run.json. Flags override it.",
             ),
         ] = None,
     ) -> None: ...
@@ -98,13 +97,7 @@ def _config_option() -> Any:
 
 
 def _read(path: Path, context: Any, given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Return the ``-J KEY=VALUE`` pairs of a file, as words, and the values of its other options by parameter.
-
-    Args:
-        path: The file.
-        context: That of the command.
-        given: What the command line states, by parameter.
-    """
+    """Return a file's ``-J KEY=VALUE`` pairs as words, and its other options; ``given`` takes precedence."""
     params = {_key(param): param for param in context.command.params if param.name not in (CONFIG, "help")}
     words: list[str] = []
     values: dict[str, Any] = {}
@@ -128,7 +121,7 @@ def _read(path: Path, context: Any, given: Mapping[str, Any]) -> tuple[list[str]
 
 
 def _options_in(path: Path, context: Any) -> dict[str, Any]:
-    """Return the options that a file states: all of a YAML file, those of the command in a ``run.json``."""
+    """Return the options in a file: all of a YAML file, those of the command in a ``run.json``."""
     if path.suffix == ".json":
         content = parse_json(read_text(path, OptionError, max_bytes=MAX_JSON_BYTES), shown(path), OptionError)
     else:
@@ -195,7 +188,7 @@ def _grouped(words: list[str]) -> dict[str, list[str]]:
 
 
 def _refuse_unsafe(stated: Mapping[str, Any], given: Mapping[str, Any], where: str) -> None:
-    """Refuse what only the command line may state: code that is run, and where a key or a recording is sent."""
+    """Refuse what only the command line may set: code to run, and where a key or a recording is sent."""
     for name, value in stated.items():
         texts = value if isinstance(value, list) else [value]
         for text in (each for each in texts if isinstance(each, str)):
@@ -225,7 +218,7 @@ def _refuse_unsafe(stated: Mapping[str, Any], given: Mapping[str, Any], where: s
 
 
 def _factory(kind: str, name: str) -> Callable[..., object] | None:
-    """Return what makes a judge or a model; ``None`` for an unknown name, whose error comes later."""
+    """Return the factory of a judge or a model; ``None`` for an unknown name, which is reported later."""
     from stepscore.judges import judge_registry
     from stepscore.models import model_registry
 

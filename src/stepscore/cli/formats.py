@@ -24,11 +24,11 @@ FormatName = Annotated[
     Format | None,
     typer.Option("--format", metavar="NAME", help=f"Form of the result: {', '.join(Format)}."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON; short for --format json.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON. Short for --format json.")]
 
 
 def chosen_format(given: Format | None, *, json: bool = False) -> Format:
-    """Return the form that the two options ask for; an error if they disagree."""
+    """Return the form that the two options choose; an error if they disagree."""
     if json and given not in (None, Format.JSON):
         raise OptionError(f"--json and --format {given} cannot be combined; use one of them.")
     return Format.JSON if json else given or Format.TABLE

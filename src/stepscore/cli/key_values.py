@@ -1,4 +1,4 @@
-"""Options of a judge or a model on the command line, ``-J KEY=VALUE``: values read by what the option declares."""
+"""Options of a judge or a model, ``-J KEY=VALUE``: values parsed by the declared type of the option."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from stepscore.errors import OptionError
 
 
 def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
-    """Parse ``["points=16", "path=x.csv"]`` into a mapping; values are read as JSON where they are JSON.
+    """Parse ``["points=16", "path=x.csv"]`` into a mapping; JSON values are parsed.
 
-    Args:
-        pairs: The texts given, each ``key=value``.
-        flag: The flag they were given with, for messages.
-        make: The function whose options they are. A value stays text where it declares text (``str``, ``Path``),
-            so that a file may be called ``True``; ``None`` is read as such only where it is allowed.
+    A value is text if ``make`` declares text (``str``, ``Path``), so that a file may be called ``True``.
     """
     parameters = inspect.signature(make).parameters if make is not None else {}
     ours = make is None or make.__module__.startswith("stepscore.")
@@ -43,13 +39,8 @@ _PAIR = re.compile(r"\w[\w-]*=.*", re.DOTALL)
 
 
 def read_over(words: Sequence[str], make: Callable[..., object]) -> tuple[str, dict[str, list[object]]]:
-    """Return the source and the values to try of each option, of ``SOURCE frames=8,16 views=a,a+b``.
-
-    Args:
-        words: Arguments: one is the source, the others are options with their values.
-        make: The function whose options they are; ``views``, lists of cameras, are not among them.
-    """
-    # A path may hold "=": one that is there is the source.
+    """Return the source and the values to try of each option in ``SOURCE frames=8,16 views=a,a+b``."""
+    # A path may contain "=": an existing one is the source.
     pairs = [word for word in words if _PAIR.fullmatch(word) and not _exists(word)]
     sources = [word for word in words if word not in pairs]
     if len(sources) != 1:
@@ -83,7 +74,7 @@ def _exists(word: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts between commas, those inside of brackets and quotes left alone: ``["Yes","No"]`` is one."""
+    """Return the parts between commas outside of brackets and quotes: ``["Yes","No"]`` is one."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == '"'
@@ -95,11 +86,11 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-_NUMBERS = {"int": "a whole number", "float": "a number", "bool": "true or false", "None": "none"}
+_NUMBERS = {"int": "an integer", "float": "a number", "bool": "true or false", "None": "none"}
 
 
 def _check_type(value: object, kinds: set[str], where: str) -> None:
-    """Refuse a value that is none of the declared types, where these are numbers, flags and none alone."""
+    """Refuse a value of no declared type if these are only numbers, flags and none."""
     declared = {"None" if kind == "NoneType" else kind for kind in kinds}
     if not declared or not declared <= set(_NUMBERS):
         return
@@ -111,7 +102,9 @@ def _check_type(value: object, kinds: set[str], where: str) -> None:
         or ("int" in declared and is_number and isinstance(value, int))
     )
     if not fits:
-        raise OptionError(f"{where}: it takes {' or '.join(_NUMBERS[kind] for kind in sorted(declared))}.")
+        allowed = " or ".join(_NUMBERS[kind] for kind in sorted(declared))
+        option, _, given = where.partition("=")
+        raise OptionError(f"{option} must be {allowed}, got {given}.")
 
 
 def _parse_value(text: str) -> object:

@@ -1,8 +1,7 @@
-"""Judges, readers and metrics in the user's own files, as named on the command line: ``--judge mine.py:Brightness``.
+"""Judges, readers and metrics in the user's own files: ``--judge mine.py:Brightness``.
 
-The file is imported, so it runs as any script does. That happens because the command line names it and for no other
-reason: a run folder, a source or a name in a file never brings it about. The sha256 of a judge's or reader's file is
-part of the protocol, so that results of another version of it are never mixed with these.
+A file is imported, and so run, only because the command line names it: a run folder or a source never causes it.
+The sha256 of a judge's or reader's file is part of the protocol.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ EXAMPLES = "docs/reference/extending.md"
 
 
 def judge_name(text: str) -> str:
-    """Return the name of the judge of ``--judge``; one in a file is loaded, and then has one in this process."""
+    """Return the name of the judge of ``--judge``; one in a file is loaded and registered first."""
     from stepscore.judges import judge_registry
 
     return _registered(text, "--judge", judge_registry, JUDGE_PARTS)
@@ -62,7 +61,7 @@ def load_metrics(texts: Sequence[str] | None) -> None:
         if attribute not in metrics:
             raise UnknownNameError("metric", attribute, metrics, where=str(path), hint=f"See {EXAMPLES}.")
         found = metrics[attribute]
-        # The file may register it by itself, as a script does.
+        # The file may register it, as a script does.
         if not any(known is found for _, known in metric_registry):
             metric_registry.replace(f"{path.name}:{attribute}", found)
 
@@ -87,7 +86,7 @@ def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[s
 
 
 def _file_and_name(text: str, flag: str, what: str) -> tuple[Path, str] | None:
-    """Return the file of ``FILE.py:NAME`` and the name in it; ``None`` for what names no file."""
+    """Return file and name of ``FILE.py:NAME``; ``None`` if the text names no file."""
     file, colon, attribute = text.rpartition(":")
     if colon and file.endswith(".py"):
         return Path(file).expanduser(), attribute
@@ -105,11 +104,11 @@ def _digest(path: Path, given: str) -> str:
 
 
 def _imported(path: Path, digest: str) -> ModuleType:
-    """Import a file as a module of its own; whatever it raises is an OptionError that names the line."""
+    """Import a file as a separate module; an exception in it becomes an OptionError with the line."""
     name = f"{LOCAL_MODULE_PREFIX}{path.stem}_{digest[:8]}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(path):
-        return known  # one file may hold judge and reader; a second import would make its classes anew
+        return known  # one file may hold judge and reader; a second import would make its classes again
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # of a name that ends in .py there is always one
     assert spec.loader is not None
@@ -121,7 +120,7 @@ def _imported(path: Path, digest: str) -> ModuleType:
     except ExitError as error:
         del sys.modules[name]
         raise OptionError(f"{path} cannot be imported: {error}") from error
-    except Exception as error:  # it is anyone's code
+    except Exception as error:  # third-party code may raise anything
         del sys.modules[name]
         line = _line_of(error, path)
         raise OptionError(

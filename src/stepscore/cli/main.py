@@ -1,7 +1,6 @@
-"""The entry point: every command ends here, in at most one line and a documented exit code.
+"""The entry point, which turns every outcome into at most one line and a documented exit code.
 
-It imports next to nothing itself, so that Ctrl-C while the rest is imported is caught like any other. The codes are
-those of :mod:`stepscore.cli.endings`.
+It imports next to nothing, so that Ctrl-C during the other imports is caught too.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ def main() -> NoReturn:
     terminated = False
 
     def stop(number: int, frame: Any) -> None:
-        """Stop as Ctrl-C does, by whatever handles it now: an event loop cancels its tasks first."""
+        """Stop as Ctrl-C does, through its current handler: an event loop cancels its tasks first."""
         nonlocal terminated
         terminated = True
         handle = signal.getsignal(signal.SIGINT)
         (handle if callable(handle) else signal.default_int_handler)(signal.SIGINT, frame)
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
-        # As in `stepscore judge ... &` of a script. It stays ignored, by a mask: only where Python's own handler is
+        # As in `stepscore judge ... &` of a script. It stays ignored, by a mask: only if Python's own handler is
         # set does an event loop set its own, by which a terminate cancels tasks instead of breaking into one.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,34 +41,30 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; return its exit code. Whatever is raised is printed to stderr as one line.
-
-    Args:
-        arguments: The words after ``stepscore``.
-    """
+    """Run a command; print any exception to stderr as one line, and return the exit code."""
     traceback = False
     try:
         from stepscore._tracebacks import wants_tracebacks
-        from stepscore.cli import endings, streams
+        from stepscore.cli import exit_codes, streams
 
         traceback = wants_tracebacks()
 
         streams.prepare_streams()
         try:
-            # By its name, because it takes a while to import, and an interrupt then is reported as any other.
+            # Imported here, because it takes a while and an interrupt during it is handled below.
             app: Any = import_module("stepscore.cli.app")
             context = app.parse(arguments)
             traceback = traceback or context.params.get("traceback") is True
             with _printing_tracebacks(traceback):
                 code: int = app.invoke(context)
         except BaseException as error:
-            code = endings.report(error, traceback=traceback)
+            code = exit_codes.report(error, traceback=traceback)
         problem = streams.restore_streams()
-        if problem and code < endings.REFUSED:  # else one line is printed already
-            code = max(code, endings.report(problem, traceback=traceback))
+        if problem and code < exit_codes.REFUSED:  # else one line is printed already
+            code = max(code, exit_codes.report(problem, traceback=traceback))
         return code
     except KeyboardInterrupt:
-        # Before the modules above were there, or a second time.
+        # Before the modules above were imported, or a second interrupt.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("Interrupted.", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -77,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _printing_tracebacks(wanted: bool) -> Iterator[None]:
-    """Print the tracebacks of what becomes a row, too, here and in worker processes."""
+    """Print also the tracebacks of errors that become rows, here and in worker processes."""
     from stepscore._tracebacks import TRACEBACK_VARIABLE, TracebackPrinter
 
     if not wanted:

@@ -1,7 +1,4 @@
-"""Ranges of numbers on the command line: what no command can work with is refused before anything is read.
-
-The limits are far beyond any sensible use; they keep a slip of the finger from filling the memory.
-"""
+"""Ranges of numbers on the command line, checked before any work, so that a typo cannot fill the memory."""
 
 from __future__ import annotations
 
@@ -25,19 +22,13 @@ MAX_FPS = 1000.0
 
 
 def between(least: float, most: float, *, above: bool = False) -> Callable[[N | None], N | None]:
-    """Return a typer callback that allows numbers from ``least`` to ``most``; NaN is in no range.
-
-    Args:
-        least: The least allowed.
-        most: The most allowed.
-        above: ``least`` itself is not allowed.
-    """
+    """Return a typer callback that allows numbers from ``least`` (not with ``above``) to ``most``, never NaN."""
     allowed = Range(least, most, above)
 
     def check(value: N | None) -> N | None:
         if value is None or allowed.allows(value):
             return value
-        raise typer.BadParameter(f"{shown_number(value)} is not allowed; give a number {allowed}.")
+        raise typer.BadParameter(f"must be a number {allowed}, got {shown_number(value)}.")
 
     return check
 

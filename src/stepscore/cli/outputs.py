@@ -1,10 +1,8 @@
-"""Where a command writes: a path that cannot or must not be written is refused before any work, and before any call.
+"""Output paths, checked before any work.
 
-The rule is the same for every command: it writes to a new or an empty place, or over what it wrote there before.
-Anything else is refused with exit code 2, and ``--force`` overwrites it. A command knows its own output by the
-content: see the constants below, and docs/reference/outputs.md for users. Labels, stages and subgoals are never
-overwritten without ``--force``, because a person may have corrected them. Runs, datasets and merged labels have no
-``--force``: commands refuse what they do not resume.
+A command writes to a new or empty place, or over its own earlier output, which it recognizes by the content.
+Anything else is refused with exit code 2 unless ``--force`` is given; see docs/reference/outputs.md. Labels, stages
+and subgoals always need ``--force``, because a person may have corrected them.
 """
 
 from __future__ import annotations
@@ -31,27 +29,18 @@ HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Output:
-    """What a command writes.
-
-    Attributes:
-        what: Its name in messages.
-        is_own: Returns whether a file, or a folder with files in it, is such an output.
-    """
+    """What a command writes; ``is_own`` returns whether an existing file or folder is such an output."""
 
     what: str
     is_own: Callable[[Path], bool]
 
 
 def check_output(path: Path, output: Output, *, force: bool) -> None:
-    """Refuse to write over what StepScore did not write as this output, unless it is forced.
-
-    Raises:
-        OptionError: Something else is there.
-    """
+    """Raise OptionError if ``path`` has something else than this output, unless forced."""
     try:
         if force or not os.path.lexists(path) or _is_empty(path) or output.is_own(path):
             return
-    except ValueError:  # a name that no file can have: writing it says so
+    except ValueError:  # an impossible file name: writing reports it
         return
     there, anyway = ("is not empty", "write into it") if path.is_dir() else ("exists", "overwrite it")
     raise OptionError(
@@ -74,7 +63,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the beginning of a regular file; nothing of anything else, and of what cannot be read."""
+    """Return the beginning of a regular file; empty for anything else or an unreadable file."""
     try:
         if not path.is_file():
             return b""
@@ -103,7 +92,7 @@ def _lines_with(*keys: str) -> Callable[[Path], bool]:
 
 
 def _has(*patterns: str, named: dict[str, Callable[[Path], bool]] | None = None) -> Callable[[Path], bool]:
-    """Return a check of a folder: it has a file of one of these names, or of ``named``, whose content must be own."""
+    """Return a check that a folder has a file of one of these names, or of ``named`` with our content."""
 
     def check(folder: Path) -> bool:
         found = [(one, is_own(one)) for name, is_own in (named or {}).items() for one in folder.glob(name)]
@@ -131,7 +120,7 @@ def _has_provenance(path: Path) -> bool:
 
 _JSON = r'\{\s*"format":\s*\d+,\s*'
 _RUN = ("run.json", "journal.jsonl", "shards.json")
-"""Files of a run folder, of which one is there as soon as it is begun."""
+"""Files of a run folder, one of which exists from its beginning."""
 PAGE = Output("a report page", _begins("<!doctype html>.*stepscore-data", 1 << 22))
 MAP = Output("a calibration map", _begins(_JSON + '"judge"'))
 PAIRS = Output("pairs", _lines_with("id", "episode", "before_s", "after_s", "change"))
@@ -165,22 +154,14 @@ CHECKPOINT = Output("a checkpoint", _has("training.jsonl", "training.pt"))
 
 
 def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
-    """Return the folder of ``-o``; a callback of the option.
-
-    Raises:
-        OptionError: It is a file, or would lie below one.
-    """
-    if folder is not None and not context.resilient_parsing:  # a shell that completes a word refuses nothing
+    """Return the folder of ``-o`` (an option callback); raise OptionError if it cannot be a folder."""
+    if folder is not None and not context.resilient_parsing:  # no refusals during shell completion
         _refuse_below_a_file(folder, folder)
     return folder
 
 
 def new_file(context: typer.Context, file: Path | None) -> Path | None:
-    """Return the file of ``-o``; a callback of the option.
-
-    Raises:
-        OptionError: It is a folder, or would lie below a file.
-    """
+    """Return the file of ``-o`` (an option callback); raise OptionError if it cannot be a file."""
     if file is not None and not context.resilient_parsing:
         if _is_folder(file):
             raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
@@ -189,11 +170,7 @@ def new_file(context: typer.Context, file: Path | None) -> Path | None:
 
 
 def new_table(context: typer.Context, file: Path | None) -> Path | None:
-    """Return the file of ``-o``, which is a Parquet table; a callback of the option.
-
-    Raises:
-        OptionError: It is named otherwise, is a folder, or would lie below a file.
-    """
+    """Return the Parquet file of ``-o`` (an option callback); raise OptionError if it cannot be one."""
     file = new_file(context, file)
     if file is not None and file.suffix != ".parquet" and not context.resilient_parsing:
         raise OptionError(
@@ -205,7 +182,7 @@ def new_table(context: typer.Context, file: Path | None) -> Path | None:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name too long, a NUL: writing says so
+    except (OSError, ValueError):  # a name too long, a NUL: writing reports it
         return False
 
 

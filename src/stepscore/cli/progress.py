@@ -1,4 +1,4 @@
-"""A progress bar for work that takes more than two seconds, and none for work that does not."""
+"""A progress bar for work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PATIENCE_S = 2.0
 """Seconds after which a bar is shown."""
 
 REFRESH_S = 0.2
-"""Seconds between two looks at how far it is."""
+"""Seconds between two updates."""
 
-# What a command imports takes a second or more on a busy machine: a person has waited for that as well.
+# Imports take a second or more on a busy machine, and the user has waited for them too.
 _LOADED = time.monotonic()
 
 
 @dataclass(eq=False)
 class Phase:
-    """What is being done: its title, how many items it has if that is known, how many are done, and since when."""
+    """A phase of work: its title, its number of items if known, how many are done, and its start."""
 
     title: str
     total: int | None = None
@@ -39,13 +39,7 @@ class Phase:
 
 
 class PhasesBar:
-    """A bar of the phases that a command announces; from :func:`show_progress`.
-
-    A thread draws the phases, so that a single step of many seconds is seen too, and counting costs next to nothing.
-
-    Args:
-        title: What is shown while nothing has been announced.
-    """
+    """A bar of the phases that a command announces, drawn by a thread so that a single long step is visible too."""
 
     def __init__(self, title: str) -> None:
         self._phases = [Phase(title)]
@@ -64,12 +58,12 @@ class PhasesBar:
             self._phases.remove(phase)
 
     def shown(self) -> list[Phase]:
-        """Return what is to be seen now, the outermost first."""
+        """Return what is visible now, the outermost first."""
         first, *announced = self._phases.copy()
         return announced or [first]
 
     def start(self) -> None:
-        """Begin to wait; where stderr is not a terminal nothing will be drawn."""
+        """Begin to wait; nothing is drawn unless stderr is a terminal."""
         console = err()
         if console.is_terminal and not console.is_dumb_terminal:
             starting = time.monotonic() - _LOADED
@@ -97,7 +91,7 @@ class PhasesBar:
 
 
 def bar() -> Progress:
-    """Return a bar for phases that goes away at its end."""
+    """Return a bar for phases that disappears at its end."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (
@@ -106,18 +100,12 @@ def bar() -> Progress:
         TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[time]}"),
     )
-    # What is printed to stdout meanwhile stays there.
+    # Output printed to stdout meanwhile is kept.
     return Progress(*columns, console=err(), transient=True, auto_refresh=False, redirect_stdout=False)
 
 
 def draw_phases(progress: Progress, phases: list[Phase], tasks: dict[Phase, TaskID]) -> None:
-    """Give every phase a row of the bar, with its count, the time it has taken and the time left.
-
-    Args:
-        progress: The bar.
-        phases: What is to be seen.
-        tasks: The rows that there are, which is updated.
-    """
+    """Give every phase a row of the bar, with its count, its time and the time left; update ``tasks``."""
     for phase in [phase for phase in tasks if phase not in phases]:
         progress.remove_task(tasks.pop(phase))
     for phase in phases:
@@ -134,7 +122,7 @@ def _count(done: int, total: int | None) -> str:
 
 
 def _time(phase: Phase) -> str:
-    """Return the time taken, and where there is a rate, the time left at the rate so far."""
+    """Return the time taken and, if there is a rate, the time left."""
     taken = time.monotonic() - phase.began
     if phase.total is None or not phase.done:
         return minutes(taken)
@@ -149,11 +137,7 @@ def minutes(seconds: float) -> str:
 
 @contextmanager
 def show_progress(title: str = "Reading") -> Iterator[PhasesBar]:
-    """Show a bar on stderr if the work inside takes more than two seconds; remove it at the end.
-
-    Args:
-        title: What is shown while nothing has been announced.
-    """
+    """Show a bar on stderr if the work inside takes more than two seconds; remove it at the end."""
     shown = PhasesBar(title)
     shown.start()
     try:
@@ -164,12 +148,7 @@ def show_progress(title: str = "Reading") -> Iterator[PhasesBar]:
 
 
 def with_bar(call: Callable[P, T], title: str) -> Callable[P, T]:
-    """Return the function with a bar that is shown if a call takes more than two seconds.
-
-    Args:
-        call: The function.
-        title: What it does.
-    """
+    """Return the function with a bar that is shown if a call takes more than two seconds."""
 
     def waited(*args: P.args, **kwargs: P.kwargs) -> T:
         with show_progress(title):

@@ -1,7 +1,6 @@
-"""The terminal as it is: any encoding or none, closed, full, or absurdly wide; and text that is safe to print.
+"""The terminal: any encoding or none, closed, full, or absurdly wide; and text that is safe to print.
 
-File names, instructions, labels and servers' answers are other people's: whatever would move the cursor, colour
-the screen or write from right to left is shown as ``?``.
+Names, labels and servers' answers are untrusted: control characters and terminal escapes are printed as ``?``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ MAX_MESSAGE = 2000
 """Characters of a message, at most; a longer one keeps its beginning and its end."""
 
 WIDTHS = range(40, 1001)
-"""Columns that a terminal is believed to have; of a COLUMNS outside, the nearest is taken."""
+"""Range of COLUMNS; a value outside is clipped."""
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
@@ -25,7 +24,7 @@ _UNSAFE = re.compile(
 
 
 def safe_text(text: str) -> str:
-    """Return a text without control characters, changes of direction and halves of characters; ``?`` instead."""
+    """Return a text with ``?`` for control characters, changes of direction and surrogates."""
     return _UNSAFE.sub("?", text.replace("\r\n", "\n"))
 
 
@@ -39,7 +38,7 @@ def one_line(text: str, *, limit: int = MAX_MESSAGE) -> str:
 
 
 def print_message(kind: str, text: str) -> None:
-    """Print a line to stderr, ``Error: ...`` in red; nothing can go wrong with it but that it is not printed."""
+    """Print a line to stderr, ``Error: ...`` in red; never raise."""
     stream = sys.stderr
     if stream is None:
         return
@@ -56,7 +55,7 @@ def print_message(kind: str, text: str) -> None:
 
 
 class _Stream:
-    """A text stream in front of another; what is not here is the other's."""
+    """A wrapper of a text stream, which has all other attributes."""
 
     def __init__(self, stream: TextIO) -> None:
         self.inner = stream
@@ -66,7 +65,7 @@ class _Stream:
 
 
 class Stdout(_Stream):
-    """Stdout whose errors name it: the error of a full disk says which file it is about, that of stdout nothing."""
+    """Stdout whose errors name it, as errors of files name the file."""
 
     def write(self, text: str) -> int:
         """Write."""
@@ -80,7 +79,7 @@ class Stdout(_Stream):
 
 
 class Stderr(_Stream):
-    """Stderr that never stops a command: where it is full, or a broken pipe, what is written is lost."""
+    """Stderr that never stops a command: output to a full disk or broken pipe is lost."""
 
     def write(self, text: str) -> int:
         """Write if possible."""
@@ -104,11 +103,11 @@ def _named() -> Iterator[None]:
 
 
 def prepare_streams() -> None:
-    """Make stdout and stderr take any text, closed ones too, and the terminal's width a usable one."""
+    """Make stdout and stderr accept any text, even if closed, and make the terminal's width usable."""
     for number, name, kind in ((1, "stdout", Stdout), (2, "stderr", Stderr)):
         stream = getattr(sys, name)
         if stream is None:
-            # A file opened later would take the free number, and a library's print would go into it.
+            # A file opened later would get the free number, and a library's print would go into it.
             stream = _null_stream(number)
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -145,7 +144,7 @@ def _limit_width(name: str) -> None:
 
 
 def _null_stream(number: int) -> TextIO:
-    """Return a stream that goes nowhere, at the file number of the closed one where that is free."""
+    """Return a null stream, at the file number of the closed one if that is free."""
     null = os.open(os.devnull, os.O_RDWR)
     if null < number:  # stdin is closed as well
         os.dup2(null, number)
@@ -154,7 +153,7 @@ def _null_stream(number: int) -> TextIO:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let what a stream still holds go nowhere, so that Python does not complain about it at the very end."""
+    """Discard what a stream still buffers, so that Python does not complain at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

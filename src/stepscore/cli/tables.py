@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 MAX_FIRST_COLUMN = 24
-"""Characters that the first column of a table gets at most before it folds."""
+"""Most characters of a table's first column before it folds."""
 
 
 class Terminal(Console):
-    """A console that prints text as it is: neither markup nor emoji codes nor control characters in it count.
+    """A console that prints text literally: no markup, emoji codes or control characters.
 
-    What is printed often comes from others: file names, instructions, errors of servers. Markup of our own is
-    printed with ``markup=True``, around parts that went through :func:`rich.markup.escape`.
+    Pass ``markup=True`` for markup of our own, with untrusted parts through :func:`rich.markup.escape`.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -46,7 +45,7 @@ class Terminal(Console):
         super().print(*(safe_text(o) if isinstance(o, str) else o for o in objects), **options)
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again, which rich is handling: it would exit with a code of its own."""
+        """Raise the error again: rich would exit with its own code."""
         raise
 
 
@@ -70,7 +69,7 @@ def print_json(value: object) -> None:
 
 
 def print_csv(rows: Sequence[Row]) -> None:
-    """Print rows as CSV with a header; a cell is empty where the value is unknown."""
+    """Print rows as CSV with a header; a cell is empty if the value is unknown."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -78,7 +77,7 @@ def print_csv(rows: Sequence[Row]) -> None:
     writer.writerows(
         {name: "" if _plain(value) is None else value for name, value in row.items()} for row in rows
     )
-    # In a file the data stay what they are.
+    # Data in a file stay unchanged.
     sys.stdout.write(safe_text(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
 
 
@@ -94,10 +93,9 @@ def print_result(
 
     Args:
         form: The form.
-        tables: What a person reads: in the terminal, in Markdown, in LaTeX.
-        records: What ``--json`` prints.
-        csv_rows: What CSV has: a column for each key of a row's ``group``; default: the records, and where
-            they are not a list, a row for each cell.
+        tables: The tables for the terminal, Markdown and LaTeX.
+        records: The rows for ``--json``.
+        csv_rows: The rows for CSV, a column for each key of ``group``; default: the records, or the tables' cells.
         notes: Sentences below all tables.
     """
     from stepscore._tables import cell_records, latex_table, markdown_table
@@ -122,7 +120,7 @@ def print_result(
 
 
 def _flat(row: Row) -> Row:
-    """Return a row without nesting: what its episodes share is a column for each key."""
+    """Return a row without nesting, a column for each key of the group."""
     return {**row.get("group", {}), **{name: value for name, value in row.items() if name != "group"}}
 
 
@@ -165,7 +163,7 @@ def table(
 ) -> Table:
     """Return a table whose first column is text and whose others are numbers, except ``text_columns``.
 
-    Title, caption and cells are markup: what comes from others goes through :func:`rich.markup.escape` first.
+    Title, caption and cells are markup: pass untrusted text through :func:`rich.markup.escape` first.
     """
     styled = Table(
         title=_text(title),
@@ -188,7 +186,7 @@ def table(
 
 
 def _text(markup: str) -> Text:
-    """Return markup as text; as it stands where it is not markup after all."""
+    """Return markup as text, unchanged if it is not valid markup."""
     try:
         return Text.from_markup(safe_text(markup), emoji=False)
     except MarkupError:
@@ -203,15 +201,7 @@ def tables(
     width: int,
     left: Collection[int] = (),
 ) -> list[Table]:
-    """Return a table, or as many as it takes to fit the width, each with the first column again.
-
-    Args:
-        title: Its title; as the cells, markup.
-        columns: The heads.
-        rows: The cells.
-        width: Columns of the terminal.
-        left: Further columns that hold texts.
-    """
+    """Return the table, split into several to fit ``width``, each with the first column again."""
     available = width - 4 - _first_width(columns, rows)
     parts: list[list[int]] = [[]]
     used = 0
@@ -245,7 +235,7 @@ def _width(cells: Sequence[str]) -> int:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print sentences that belong below a table, a line each; empty ones are none."""
+    """Print sentences that belong below a table, a line each; skip empty ones."""
     for note in notes:
         if note:
             out().print(note)

@@ -2,12 +2,12 @@
 
 In TOPReward (arXiv 2602.19313) A "is the advantage computed in Equation 3", the increment of progress; and it
 "convert[s] these values to advantages by subtracting the dataset mean, then fine-tune[s] with the AWR objective"
-(section 5.3), with tau = delta_max = 2. What the mean is subtracted from, and where tau stands, are options here.
+(section 5.3), with tau = delta_max = 2. What the mean is subtracted from, and where tau is applied, are options here.
 Only the increment less its mean agrees with both sentences.
 
     advantage="change"          A = (s_k - s_(k-1)) - mean change             (default) both sentences
-    advantage="plain-change"    A = s_k - s_(k-1)                             equation 3 alone
-    advantage="progress"        A = s_i - mean of s over the dataset          the mean alone, of the values
+    advantage="plain-change"    A = s_k - s_(k-1)                             only equation 3
+    advantage="progress"        A = s_i - mean of s over the dataset          only the mean, of the values
 
     tau_role="inverse-temperature"    w = clip(exp(tau A), 0, delta_max)      (default: the AWR objective)
     tau_role="prefactor"              w = clip(tau exp(A), 0, delta_max)      as in the dense reward
@@ -34,13 +34,13 @@ TauRole = Literal["inverse-temperature", "prefactor"]
 
 @dataclass(frozen=True)
 class AdvantageWeights:
-    """Weights in 0..delta_max, NaN where progress or its change is unknown.
+    """Weights in 0..delta_max, NaN if progress or its change is unknown.
 
     Attributes:
         weights: One weight per frame.
         mean: Mean of the values (progress, or its changes) over all frames: the baseline, if it was subtracted.
         deviation: Their standard deviation.
-        at_cap: Share of known weights that are at delta_max; NaN where none is known.
+        at_cap: Share of known weights that are at delta_max; NaN if none is known.
     """
 
     weights: FloatArray
@@ -61,14 +61,14 @@ def topreward_weights(
 
     Args:
         values: Progress of each frame, or its change from the frame's curve point to the next; NaN for unknown.
-        tau: Above 1 as an inverse temperature, the weights are farther apart; as a prefactor, the weight of A = 0.
+        tau: As an inverse temperature, above 1 spreads the weights; as a prefactor, the weight of A = 0.
         delta_max: Largest weight.
         tau_role: ``"inverse-temperature"``: exp(tau A), tau in the place of 1/beta in the objective of
             advantage-weighted regression (Peng et al. 2019). ``"prefactor"``: tau exp(A).
         subtract_mean: Whether A is less the mean over all frames.
     """
     if not (tau > 0 and delta_max > 0):
-        raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")
+        raise OptionError(f"tau and delta_max must be above 0, got {tau} and {delta_max}.")
     if tau_role not in get_args(TauRole):
         raise OptionError(f"Unknown tau_role {tau_role!r}. Valid: {', '.join(get_args(TauRole))}.")
     mean, deviation = _mean_and_deviation(values)

@@ -21,7 +21,7 @@ MAX_ZERO_SHARE_AT_END = 0.5
 
 @dataclass(frozen=True)
 class EpisodeWeight:
-    """The mean weight of one episode's known frames, NaN where none is known, relative to that of all."""
+    """The mean weight of one episode's known frames, NaN if none is known, relative to that of all."""
 
     id: str
     mean: float

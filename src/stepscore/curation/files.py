@@ -29,15 +29,9 @@ def write_lerobot_progress(
 ) -> None:
     """Write the progress file that LeRobot's RA-BC reads unchanged: one row per frame, by index.
 
-    Columns ``index``, ``episode_index`` and ``frame_index`` (int64) and ``progress_sparse`` (float32; null
-    for unknown), and with ``dense`` a second head, ``progress_dense``. LeRobot takes the statistics of its
-    weights from the rows of this file, so it holds the chosen episodes alone.
-
-    Args:
-        path: Ends in ``.parquet``.
-        frames: The chosen episodes.
-        dense: Progress of another head, one value per frame.
-        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
+    Columns ``index``, ``episode_index`` and ``frame_index`` (int64) and ``progress_sparse`` (float32; null for
+    unknown); ``dense`` adds a second head, ``progress_dense``. LeRobot takes the statistics of its weights from the
+    rows of this file, so it has only the chosen episodes. ``provenance`` is kept as JSON in the file's metadata.
     """
     columns = _frame_columns(frames) | {"progress_sparse": _floats(frames.progress)}
     if dense is not None:
@@ -49,12 +43,7 @@ def write_weights(path: Path, weighting: Weighting, *, provenance: Mapping[str, 
     """Write one weight per frame, for :class:`stepscore.curation.FrameWeights`.
 
     Columns ``index``, ``episode_index``, ``frame_index`` (int64), ``weight`` (float32; null for unknown) and
-    ``success`` (by label; null where there is none).
-
-    Args:
-        path: Ends in ``.parquet``.
-        weighting: The weights and their frames.
-        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
+    ``success`` (by label; null without a label). ``provenance`` is kept as JSON in the file's metadata.
     """
     frames = weighting.frames
     successes = pa.array([e.success for e in frames.episodes], pa.bool_())
@@ -68,15 +57,10 @@ def write_static_weights(path: Path, weighting: Weighting, *, provenance: Mappin
 
     Columns ``index`` (int64), the frame's number in the whole dataset, and ``weight`` (float32, 0 or more). Frames
     whose weight is unknown are left out: LeRobot gives them its ``fallback_weight``.
-
-    Args:
-        path: Ends in ``.parquet``.
-        weighting: The weights and their frames.
-        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
     """
     if not weighting.frames.numbered:
         raise OptionError(
-            "LeRobot's static weights name frames by their number in a LeRobot dataset; the run's source is none."
+            "LeRobot's static weights name frames by their number in a LeRobot dataset; the run's source is not one."
         )
     known = np.isfinite(weighting.weights)
     columns = {

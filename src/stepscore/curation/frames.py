@@ -30,7 +30,7 @@ class EpisodeFrames:
         fps: Frames per second; frame i is at i / fps seconds.
         task: Its task, or its instruction.
         success: Whether it succeeded, by label; ``None`` without a label.
-        times: Timestamps of the curve's points in seconds; empty where there is no curve.
+        times: Timestamps of the curve's points in seconds; empty if there is no curve.
         values: Progress (or the requested channel) at those timestamps; NaN for unknown.
     """
 
@@ -72,7 +72,7 @@ class RunFrames:
 
     @cached_property
     def progress(self) -> FloatArray:
-        """Progress of every frame, interpolated between the curve's points; NaN where unknown."""
+        """Progress of every frame, interpolated between the curve's points; NaN if unknown."""
         return _joined(at_frames(e.times, e.values, e.n_frames, e.fps) for e in self.episodes)
 
     @property
@@ -120,10 +120,7 @@ class RunFrames:
 def run_frames(run: Run, channel: str = "progress") -> RunFrames:
     """Return the frames of all episodes of a run, each with the judge's progress.
 
-    Args:
-        run: From :func:`stepscore.open_run`.
-        channel: Channel of the curve. ``progress`` is absolute and comparable between episodes; another, such
-            as ``minmax``, is used only when it is named here.
+    ``progress`` is absolute and comparable between episodes; another channel, such as ``minmax``, must be named.
     """
     curves = dict(curves_by_episode(run.curves(), channel))
     episodes: list[EpisodeFrames] = []

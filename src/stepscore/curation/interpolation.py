@@ -39,8 +39,8 @@ def at_frames(times: FloatArray, values: FloatArray, n_frames: int, fps: float) 
 def step_changes(times: FloatArray, values: FloatArray, n_frames: int, fps: float) -> FloatArray:
     """Return, for every frame, the change of the curve from the point at or before it to the next point.
 
-    The frame of the last point, after which there is no other, has the change up to it, so that an episode's
-    end is not lost. NaN before the first point, after the last, and between points of which one is unknown.
+    The frame of the last point has the change up to it, so that an episode's end is not lost. NaN before the first
+    point, after the last, and between points of which one is unknown.
     """
     frames, points = _frame_axis(times, n_frames, fps)
     changes = np.full(n_frames, np.nan)
@@ -54,12 +54,11 @@ def step_changes(times: FloatArray, values: FloatArray, n_frames: int, fps: floa
 
 
 def curve_noise(curves: Iterable[tuple[FloatArray, FloatArray]]) -> float:
-    """Estimate the standard deviation of the noise on one point; NaN where no three known points are adjacent.
+    """Estimate the standard deviation of the noise on one point; NaN unless three known points are adjacent.
 
-    Each point is compared with the straight line through its neighbours. Were the truth straight there and the
-    noise independent, the distance would have the variance sigma^2 (1 + a^2 + b^2), a and b the shares of the
-    two neighbours; sigma is 1.4826 times the median of the distances so scaled. The median leaves out the few
-    places where progress truly bends. Noise that neighbouring points share is not detected.
+    Each point is compared with the straight line through its neighbours. If the truth is straight there and the noise
+    independent, the distance has the variance sigma^2 (1 + a^2 + b^2), a and b the shares of the two neighbours;
+    sigma is 1.4826 times the median of the distances so scaled. Noise that neighbouring points share is not detected.
     """
     scaled = []
     for times, values in curves:

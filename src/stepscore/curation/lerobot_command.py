@@ -18,13 +18,8 @@ def lerobot_train_command(
 ) -> str | None:
     """Return the command for LeRobot 0.6 and later, on several lines; ``None`` without a LeRobot dataset.
 
-    Args:
-        run: The run; the dataset is its source.
-        frames: The chosen episodes.
-        policy: LeRobot's policy type, e.g. ``smolvla``.
-        weighting: RA-BC as LeRobot computes it, whose options the command repeats; ``None`` for a list of
-            episodes only.
-        progress: The progress file, with ``weighting``.
+    ``weighting`` and ``progress`` are RA-BC as LeRobot computes it and its progress file; without them, the command
+    only has the list of episodes.
     """
     if not frames.numbered:
         return None
@@ -52,7 +47,7 @@ def _dataset_flags(run: Run) -> list[str]:
     source = Path(row["source"])
     if not source.exists():
         return [f"--dataset.repo_id={row['source']}"]
-    # LeRobot requires a name even for a dataset on disk; any name with an owner will do.
+    # LeRobot requires a name even for a dataset on disk; any owner/name works.
     name = row["dataset"] or source.name
     return [
         f"--dataset.repo_id={name if '/' in name else f'local/{name}'}",

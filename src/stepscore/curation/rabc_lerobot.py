@@ -1,6 +1,6 @@
 """RA-BC as LeRobot computes it.
 
-Reward-aligned behaviour cloning weighs a frame by the progress gained over the policy's next action chunk: SARM
+Reward-aligned behaviour cloning weights a frame by the progress gained over the policy's next action chunk: SARM
 (arXiv 2509.25358), equations 8 and 9. Progress is one array over all frames; ``starts`` holds the row of each
 episode's first frame, and after them the number of rows.
 """
@@ -23,8 +23,8 @@ class LerobotRabcWeights:
     """Weights as LeRobot computes them, before it scales each batch to mean 1.
 
     Attributes:
-        weights: One weight per frame, 0..1; NaN where the gain is unknown (LeRobot uses its fallback weight).
-        gains: Change of progress over the chunk; NaN where unknown.
+        weights: One weight per frame, 0..1; NaN if the gain is unknown (LeRobot uses its fallback weight).
+        gains: Change of progress over the chunk; NaN if unknown.
         mean: Mean gain of all frames, at least 0.
         deviation: Their standard deviation, at least epsilon.
     """
@@ -39,7 +39,7 @@ def check_chunk(chunk_size: int) -> None:
     """Raise OptionError unless the chunk has at least one action."""
     if chunk_size < 1:
         raise OptionError(
-            f"chunk_size is {chunk_size}; it must be at least 1, the policy's number of actions."
+            f"chunk_size must be at least 1, got {chunk_size}. It is the policy's number of actions."
         )
 
 
@@ -49,7 +49,7 @@ def ends_of(starts: IntArray) -> IntArray:
 
 
 def lerobot_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> FloatArray:
-    """Return r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN where either is unknown."""
+    """Return r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN if either is unknown."""
     check_chunk(chunk_size)
     rows = np.arange(len(progress))
     return np.asarray(progress[np.minimum(rows + chunk_size, ends_of(starts))] - progress, dtype=np.float64)
@@ -81,7 +81,7 @@ def lerobot_rabc_weights(
         epsilon: Added to denominators, and the smallest deviation.
     """
     if not (epsilon > 0 and np.isfinite(kappa)):
-        raise OptionError(f"kappa is {kappa} and epsilon {epsilon}; kappa must be finite, epsilon above 0.")
+        raise OptionError(f"kappa must be finite and epsilon above 0, got {kappa} and {epsilon}.")
     stored = progress.astype(np.float32).astype(np.float64)
     exact = lerobot_gains(stored, starts, chunk_size)
     known = exact[~np.isnan(exact)]

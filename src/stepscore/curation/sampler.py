@@ -47,7 +47,7 @@ class FrameWeights:
         Args:
             path: The file.
             unknown: Weight of frames whose weight is unknown, on the scale of the file: 1.0 is LeRobot's
-                choice for RA-BC, 0.0 leaves them out. Required where there are any.
+                choice for RA-BC, 0.0 leaves them out. Required if there are any.
         """
         index, weight = read_weights(path)
         missing = np.isnan(weight)
@@ -77,8 +77,7 @@ class FrameWeights:
     def of(self, index: Any) -> torch.Tensor:
         """Return the weights of a batch's frames, by the dataset's index: float32, on the device of ``index``.
 
-        Multiply the loss of each sample with them. A frame that is not in the table is an error: it was not
-        chosen, or belongs to another dataset.
+        Multiply the loss of each sample with them. A frame that is not in the table is an error.
         """
         try:
             import torch
@@ -115,7 +114,7 @@ class FrameWeights:
                 "No frame of this dataset has a weight above 0. Is it the dataset of the table?"
             )
         if not 0 <= rank < world_size:
-            raise OptionError(f"rank is {rank} of {world_size}; it must be 0..{world_size - 1}.")
+            raise OptionError(f"rank must be from 0 to {world_size - 1}, got {rank}.")
         draws = len(frames) if num_samples is None else num_samples
         return WeightedSampler(weights, draws, seed, rank, world_size)
 
@@ -147,13 +146,13 @@ class WeightedSampler:
         self, weights: FloatArray, num_samples: int, seed: int = 0, rank: int = 0, world_size: int = 1
     ):
         if num_samples < 1:
-            raise OptionError(f"num_samples is {num_samples}; it must be at least 1.")
+            raise OptionError(f"num_samples must be at least 1, got {num_samples}.")
         self.num_samples, self.seed, self.rank, self.world_size = num_samples, seed, rank, world_size
         self.epoch = 0
         self._summed = np.cumsum(weights / np.sum(weights))
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw anew for this epoch."""
+        """Draw again for this epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ from stepscore.types import FloatArray
 Failures = Literal["keep", "drop"]
 SuccessBy = Literal["label", "judge"]
 STALL_RANGE = 0.01
-"""Range of progress within which a stretch of frames stands still."""
+"""Range of progress within which a stretch of frames does not move."""
 DONE_PROGRESS = 0.95
 """Progress from which the task is done."""
 
@@ -100,7 +100,7 @@ def _below_top(
 ) -> dict[int, str]:
     """Return the rows that are not among the best share, each with the reason."""
     if not 0 < top <= 1:
-        raise OptionError(f"top is {top}; it must be a share above 0 and at most 1, such as 0.5.")
+        raise OptionError(f"top must be a share above 0 and at most 1, such as 0.5, got {top}.")
     column = measures.column(by)
     if column.better == "neither":
         raise OptionError(f"{by} has no better direction, so it has no best share. Choose another metric.")
@@ -127,13 +127,13 @@ def stall_frames(
 ) -> NDArray[np.bool_]:
     """Mark the frames in a stretch of at least ``seconds`` in which progress stays within ``still``.
 
-    Frames after the task is done (see :func:`done_levels`) rightly stand still and are not marked, nor is a
+    Frames after the task is done (see :func:`done_levels`) are not marked, nor is a
     stretch with an unknown frame.
 
     Args:
         frames: From :func:`run_frames`.
         seconds: Shortest stretch that is a stall.
-        still: Range of progress within a stretch that stands still.
+        still: Range of progress within a stretch without movement.
         done: Progress from which the task is done.
 
     Returns:
@@ -171,7 +171,7 @@ def done_levels(frames: RunFrames, done: float = DONE_PROGRESS, *, slack: float 
     done at its end.
     """
     if not 0 < done <= 1:
-        raise OptionError(f"done is {done}; it must be a progress above 0 and at most 1.")
+        raise OptionError(f"done must be a progress above 0 and at most 1, got {done}.")
     levels = np.full(len(frames.episodes), done)
     for i, (episode, start, end) in enumerate(
         zip(frames.episodes, frames.starts, frames.starts[1:], strict=False)

@@ -22,7 +22,7 @@ class Weighting:
 
     Attributes:
         frames: The frames, in the order of the weights.
-        weights: One weight per frame, 0 or above; NaN where unknown.
+        weights: One weight per frame, 0 or above; NaN if unknown.
         method: ``rabc``, ``awr`` or ``filter``.
         form: Whose form of the method: ``lerobot`` of ``rabc``, ``topreward`` of ``awr``, ``filter`` of a filter.
         options: Every option that determined the weights.
@@ -104,7 +104,7 @@ def topreward_awr(
 
 
 def keep_all(frames: RunFrames) -> Weighting:
-    """Give weight 1 to every frame: a filter of episodes alone."""
+    """Give weight 1 to every frame: a filter of episodes only."""
     return Weighting(frames, np.ones(len(frames)), "filter", "filter")
 
 

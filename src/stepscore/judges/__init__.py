@@ -69,7 +69,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "grm": "stepscore.judges.published.grm:Grm",
         "gvl": "stepscore.judges.gvl:Gvl",
         "hop": "stepscore.judges.hop:Hop",
-        "image-difference": "stepscore.judges.image_difference:ImageDifference",
+        "image-difference": "stepscore.judges.baselines:ImageDifference",
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "progresslm": "stepscore.judges.published.progresslm:ProgressLm",
         "procvlm": "stepscore.judges.published.procvlm:ProcVlm",
@@ -133,7 +133,7 @@ def _published_defaults(name: str, model: object) -> Mapping[str, object]:
 def _with_defaults_of_model(
     name: str, factory: Callable[..., Judge], options: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the options with the defaults that the model brings for this judge; its map only where it holds.
+    """Return the options with the model's defaults for this judge; its map only if it is valid.
 
     Options of the user go first. Where the model's map does not hold under them, one line says so.
     """
@@ -166,7 +166,7 @@ def _merged(
     try:
         factory(**merged)
     except OptionError as error:
-        factory(**options)  # options that are wrong by themselves raise their own error
+        factory(**options)  # invalid options raise their own error
         unused = ", ".join(f"{key}={value}" for key, value in defaults.items() if key not in options)
         warnings.warn(
             f"{model.name}: its defaults for this judge ({unused}) are not used: {error}", stacklevel=4

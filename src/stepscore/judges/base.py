@@ -1,8 +1,8 @@
-"""The contract of a judge: it looks at an episode and scores how far it got.
+"""The contract of a judge, which scores how far an episode got.
 
-``await ask(request)`` may be called any number of times, each answer shaping the next. A request names its
-frames symbolically; the engine decodes, batches and sends, so that a judge never knows on how many machines
-it runs. A judge is a picklable value that loads what it needs on first use.
+``await ask(request)`` may be called any number of times, and a request may depend on earlier answers. A request names
+its frames symbolically; the engine decodes, batches and sends it. A judge is a picklable value that loads what it
+needs on first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Judge(Protocol):
         """Every model it may ask; its requests go to the first unless they name another. Empty for none."""
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, as JSON values; it enters the protocol."""
+        """Return everything that can change a number, as JSON values; it enters the protocol."""
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
@@ -43,12 +43,12 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class JudgeTraits:
-    """What a judge states of itself, with the value for one that does not.
+    """What a judge states about itself, with defaults.
 
     Attributes:
-        causal: Its points depend on nothing that comes after them.
+        causal: Its points do not depend on later frames.
         needs_subgoals: It judges subgoals, and cannot judge an episode without any.
-        uses_goals: It looks at goal images where there are any.
+        uses_goals: It uses goal images if there are any.
         score_is_verdict: Its success score answers whether the task was done, so that 0.5 divides yes from no.
         local_code: File, class and sha256 of a judge in a file that the command line named.
         prepare: Fetches what it needs before its first request; called with ``offline``.
@@ -63,7 +63,7 @@ class JudgeTraits:
 
     @classmethod
     def of(cls, judge: object) -> Self:
-        """Return what a judge states."""
+        """Return the traits of a judge."""
         stated: dict[str, Any] = {f.name: getattr(judge, f.name, f.default) for f in fields(cls)}
         return cls(**stated)
 
@@ -80,40 +80,38 @@ class SingleModelJudge:
 
 
 class StructuredJudge(SingleModelJudge):
-    """Mixin for a judge that asks in words and may hold the answers to a schema, by its option ``structured``."""
+    """Mixin for a judge with text answers that its option ``structured`` constrains by a schema."""
 
     structured: bool | None
 
     @property
     def is_structured(self) -> bool:
-        """Whether answers are held to a schema: as the option says, else where the model supports it."""
+        """Whether answers are constrained by a schema: the option, by default if the model supports it."""
         return self.model.capabilities.structured if self.structured is None else self.structured
 
     @property
     def version(self) -> int:
-        """2 with a schema, which changes the answers; 1 without, where they are as they always were."""
+        """2 with a schema, which changes the answers; 1 without, as before."""
         return 2 if self.is_structured else 1
 
     def structured_options(self) -> dict[str, object]:
-        """Return the option as the protocol states it: only where it changes an answer."""
+        """Return the option as the protocol states it: only if it changes an answer."""
         return {"structured": True} if self.is_structured else {}
 
 
 def prepare(judge: Judge, *, offline: bool = False) -> None:
-    """Let a judge fetch what it needs before its first request, where it has a method ``prepare``.
+    """Let a judge with a method ``prepare`` fetch what it needs before its first request.
 
-    Args:
-        judge: The judge.
-        offline: Forbid it to fetch anything; what is missing is then an OptionError with the command that repairs it.
+    With ``offline`` nothing is fetched, and what is missing is an OptionError with the command that gets it.
     """
     if (own := JudgeTraits.of(judge).prepare) is not None:
         own(offline=offline)
 
 
 def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
-    """Raise OptionError where a judge judges subgoals (``needs_subgoals``) and no episode has any.
+    """Raise OptionError if a judge needs subgoals (``needs_subgoals``) and no episode has any.
 
-    Where only some have none, those become rows with their error, as any episode that cannot be judged.
+    If only some have none, those become rows with their error.
     """
     if not JudgeTraits.of(judge).needs_subgoals or any(episode.subgoals for episode in episodes):
         return
@@ -145,6 +143,6 @@ def only_model(judge: Judge) -> Model | None:
 
 
 def episode_rng(episode: Episode, *salt: object) -> np.random.Generator:
-    """Return a random generator that depends on the episode's id and ``salt`` alone, not on the order of judging."""
+    """Return a random generator that depends only on the episode's id and ``salt``, not on the order of judging."""
     text = "\0".join([episode.id, *map(str, salt)])
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

@@ -1,21 +1,22 @@
-"""The trivial judges that every other judge is compared with. They look at no frame.
+"""The trivial judges that every other judge is compared with: they look at no frame, or only at pixels.
 
-A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock alone ranks
+A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock ranks
 the frames of every success perfectly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, episode_rng
-from stepscore.judges.common.option_checks import check_options, seed, whole, within
+from stepscore.judges.common.option_checks import check_options, image_size, seed, whole, within
 from stepscore.types import Curve, FloatArray, Judgement
 
 
@@ -30,7 +31,7 @@ def sample_times(episode: Episode, points: int) -> FloatArray:
 
 
 class Baseline(Protocol):
-    """A judge that needs nothing of an episode but its id and the times to score."""
+    """A judge that needs only an episode's id and the times to score."""
 
     def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
         """Return the judgement at these times, in seconds, strictly increasing."""
@@ -53,7 +54,7 @@ class LinearTime:
         check_options(self, points=whole(2))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -85,7 +86,7 @@ class Constant:
         check_options(self, points=whole(2), value=within(0, 1))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"value": self.value, "points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -116,7 +117,7 @@ class RandomMonotone:
         check_options(self, points=whole(2), seed=seed())
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         return {"points": self.points, "seed": self.seed}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -134,3 +135,66 @@ BASELINES: Mapping[str, Baseline] = {
     judge.name: judge for judge in (LinearTime(), Constant(), RandomMonotone())
 }
 """The baselines by name, each with its default options."""
+
+
+@dataclass(frozen=True)
+class ImageDifference:
+    """Progress is the distance of the image to the first, as a share of the episode's largest.
+
+    The distance is the mean absolute difference of all pixels, averaged over views: the channel ``raw``, 0..1. An
+    episode in which nothing moves has progress 0 throughout; any other reaches 1, whatever was done in it.
+
+    Attributes:
+        points: Points on the curve, spread evenly from the first frame to the last.
+        size: Longer side of a frame in pixels.
+    """
+
+    points: int = 16
+    size: int | None = 64
+    name = "image-difference"
+    version = 1
+    models = ()
+
+    def __post_init__(self) -> None:
+        check_options(self, points=whole(2), size=image_size())
+
+    def options(self) -> Mapping[str, object]:
+        """Return everything that can change a number."""
+        return {"points": self.points, "size": self.size}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """Return the curve; frames are decoded outside the event loop."""
+        if not episode.views:
+            raise EpisodeError(f"Episode {episode.id} has no video; image-difference needs one.")
+        return await asyncio.get_running_loop().run_in_executor(None, self._judge, episode)
+
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return how much farther from the start the second frame of each pair is; see :class:`FrameComparer`."""
+        raw = await asyncio.get_running_loop().run_in_executor(None, self._raw, episode, sampled)
+        return np.array([raw[after] - raw[before] for before, after in pairs])
+
+    def _judge(self, episode: Episode) -> Judgement:
+        sampled = sample_frames(episode, count=self.points)
+        raw = self._raw(episode, sampled)
+        largest = float(raw.max())
+        return Judgement(Curve(sampled.times, raw / largest if largest > 0 else raw, {"raw": raw}))
+
+    def _raw(self, episode: Episode, sampled: SampledFrames) -> FloatArray:
+        """Return the distance of every sampled frame to the first, the mean over views."""
+        views = [
+            self._distances(episode, view, indices.tolist()) for view, indices in sampled.indices.items()
+        ]
+        return np.asarray(np.mean(views, axis=0))
+
+    def _distances(self, episode: Episode, view: str, indices: list[int]) -> FloatArray:
+        frames = episode.clip(view, indices=indices, size=self.size).frames.astype(np.float64) / 255.0
+        distances: FloatArray = np.abs(frames - frames[0]).mean(axis=(1, 2, 3))
+        return distances

@@ -1,11 +1,9 @@
-"""A cheap judge first, an expensive one only where the cheap one is unsure or two disagree.
+"""A cheap judge first, an expensive one only if the cheap one is unsure or two disagree.
 
-The cheap judge's success probability decides, where a success map gives it one, else its success score: between
-``unsure_from`` and ``unsure_to`` it is unsure, as it is where it gives none. With a second opinion, a difference of
-more than ``disagree`` is a disagreement; a probability is compared with a probability, a score with a score. Whether
-an episode was escalated depends on that episode alone, so the order of judging changes nothing; a limit on
-what may be spent is the run's budget. Where the expensive judge was asked, its judgement is taken, with the cheap
-one's curve and verdicts where it has none. Each judge combines views in its own way.
+The cheap judge's success probability decides if a success map gives one, else its success score. Between
+``unsure_from`` and ``unsure_to``, or without a value, it is unsure. With a second opinion, a difference of more than
+``disagree`` is a disagreement. Whether an episode is escalated depends only on that episode, so the order of judging
+changes nothing. The expensive judgement is then taken, with curve and verdicts of the cheap judge if it lacks them.
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ from stepscore.types import Judgement
 
 @dataclass(frozen=True)
 class Cascade:
-    """A cheap judge first, an expensive one where the cheap one is unsure.
+    """A cheap judge first, an expensive one if the cheap one is unsure.
 
-    Facts of an episode: ``escalated``, 1 where the second judge decided and 0 where the first did; ``first_score``
-    and, with a success map, ``first_probability``, what the first judge gave.
+    Facts of an episode: ``escalated``, 1 if the second judge decided and 0 if the first did; ``first_score`` and,
+    with a success map, ``first_probability``, from the first judge.
 
     Attributes:
         first: The cheap judge, or its name: ``"topreward@hf/PATH"`` (judge, ``@``, model).
         second: The expensive judge, or its name.
         also: A second cheap judge, whose disagreement escalates too.
-        unsure_from: Success probabilities, or scores where the first judge has no success map, from here ...
+        unsure_from: Success probabilities, or scores if the first judge has no success map, from here ...
         unsure_to: ... to here are unsure.
         disagree: Difference of the two cheap judges that is a disagreement.
     """
@@ -84,7 +82,7 @@ class Cascade:
         return any(JudgeTraits.of(judge).uses_goals for judge in (self.first, self.also, self.second))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the judges' own options and models included."""
+        """Return everything that can change a number, the judges' own options and models included."""
         return {
             "first": _describe(self.first),
             "second": _describe(self.second),
@@ -95,7 +93,7 @@ class Cascade:
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the cheap judgement, or the expensive one where the cheap one does not suffice."""
+        """Return the cheap judgement, or the expensive one if the cheap one does not suffice."""
         cheap = await _ask_judge(self.first, episode, ask)
         other = None if self.also is None else await _ask_judge(self.also, episode, ask)
         first = {"first_score": cheap.success_score}

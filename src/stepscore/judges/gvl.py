@@ -1,7 +1,7 @@
 """GVL: how much of the task is done in each of these frames, shown in random order?
 
-Ma et al. 2024, arXiv 2411.04549. A model that is shown a video in order states that progress rises, whatever it
-shows. Shuffled, every frame has to be looked at.
+Ma et al. 2024, arXiv 2411.04549. A model that sees a video in order tends to state rising progress, whatever it
+shows. Shuffling forces it to look at every frame.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ MIN_COVERAGE = 0.5
 class Gvl(CalibratedJudge, StructuredJudge):
     """Progress = the percentage the model states for a frame, over 100, back in order of time.
 
-    One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
+    One question per episode and view. Frames carry numbers, and a percentage counts only with its frame's
     number: a frame that is missing, or stated twice and differently, is unknown. A percentage outside 0..100
-    stands in the channel ``raw`` alone.
+    is kept only in the channel ``raw``.
 
     The success score is the published one, the VOC: the rank correlation of the stated percentages with time,
     with 0 for a negative one (the fact ``voc`` keeps its sign). It is unknown when fewer than half of the
     frames were answered. A correlation is not a verdict: success by judge is unknown without a success map. The
-    fact ``unread`` counts percentages that were asked for and not stated.
+    fact ``unread`` counts percentages that are missing in the answer.
 
-    Several views are asked about one by one at the same timestamps, each in an order of its own; progress is the
-    mean over the views that answered, and each view's answer stands in ``raw:VIEW``.
+    Several views are asked about one by one at the same timestamps, each in its own order; progress is the
+    mean over the views that answered, and each view's answer is in ``raw:VIEW``.
 
     Attributes:
         model: Any model that takes several images and generates text.
@@ -86,11 +86,11 @@ class Gvl(CalibratedJudge, StructuredJudge):
         temperature: Sampling temperature; 0 for the likeliest answer.
         max_tokens: Length at which the answer is cut; a number cut through is not read.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
-        structured: Hold the answer to the form that the question asks for: every frame once, in the order shown, each
-            with a percentage or ``unknown``. ``None`` does so where the model supports it. Where the model returns
+        structured: Constrain the answer to the question's form: every frame once, in the order shown, each
+            with a percentage or ``unknown``. ``None``: if the model supports it. If the model returns
             the log-probabilities of its answers, a percentage is then the expected value of the number's tokens. The
-            fact ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it
-            states it.
+            fact ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, if it
+            reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -120,7 +120,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number: the prompt's texts and the source of examples included."""
+        """Return everything that can change a number: the prompt's texts and the source of examples included."""
         names = ("frames", "form", "anchor", "context", "size", "seed", "max_tokens")
         examples = [
             f"{e.id} {e.fingerprint} {e.instruction} {e.labels.success}" for e in self._example_episodes
@@ -168,7 +168,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
     async def _ask_view(
         self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask
     ) -> tuple[FloatArray, Answer]:
-        """Return the percentage of each frame of a view, in order of time, NaN where none is; and the answer."""
+        """Return the percentage of each frame of a view, in order of time, NaN if none is; and the answer."""
         rng = episode_rng(episode, self.name, self.seed, view)
         examples = await self._examples(episode, view, rng)
         order = rng.permutation(len(indices))
@@ -178,7 +178,7 @@ class Gvl(CalibratedJudge, StructuredJudge):
         numbers = [len(examples) + at + 1 for at in range(len(frames))]
         stated = parse_frame_percentages(answer.text, numbers, cut=answer.finish == "length")
         if question.schema is not None and (spans := list(number_spans(question.schema, answer.text))):
-            # The schema says where the numbers are: no percentage of a description is taken for one, and 1 is 1 %.
+            # The schema locates the numbers: percentages in descriptions do not count, and 1 is 1 %.
             pairs = zip(numbers, spans, strict=True)
             stated = {number: float(answer.text[slice(*span)]) for number, span in pairs if span is not None}
             expected = dict(zip(numbers, expected_numbers(answer, question.schema), strict=False))
@@ -282,7 +282,7 @@ def answer_schema(form: PromptForm, numbers: Sequence[int]) -> Schema:
 
 
 def _mean_of_known(by_view: Mapping[str, FloatArray]) -> FloatArray:
-    """Return the mean over views at each point, of those that are known there; NaN where none is."""
+    """Return the mean over views at each point, of those that are known there; NaN if none is."""
     values = np.stack(list(by_view.values()))
     known = ~np.isnan(values)
     count = known.sum(axis=0)

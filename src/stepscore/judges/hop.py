@@ -1,7 +1,7 @@
 """A hop judge: how much closer to the goal is this frame than that one?
 
 The model is shown the start, the goal, a BEFORE and an AFTER, and states the hop between the two: the share of
-what was left that got done, or of what was done that came undone. Prompt shape, modes and laws are those of
+what was left that got done, or of what was done that came undone. Prompt shape, modes and formulas are those of
 Robo-Dopamine and PRM-as-a-Judge (code v1.0), the wording is ours. With three views a question holds their
 eight images: START and END of the main view, BEFORE and AFTER of all three.
 """
@@ -50,9 +50,9 @@ THUMBNAIL_SIZE = 128
 PIXEL_CHANGE = 25
 """Levels of 255 by which a pixel must differ to count as changed."""
 SCHEMA = Written(("<score>", Number(-100, 100, plus=True, unit="%"), "</score>"))
-"""The form of an answer, as the question asks for it."""
+"""The form of an answer, as in the question."""
 GOAL = -1
-"""Stands for the goal image where the number of a sampled frame is expected."""
+"""Means the goal image instead of the number of a sampled frame."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class HopScene:
     goals: tuple[str, ...]
 
     def with_view_names(self, images: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
-        """Return images with the name of their view before each, where there are several views."""
+        """Return images with the name of their view before each if there are several views."""
         if len(self.sampled.views) == 1:
             return tuple(images)
         return tuple(part for image in images for part in (f"{image.view}: ", image, "\n"))
@@ -98,7 +98,7 @@ class Hop(StructuredJudge):
     (the share of pixels in which goal and start differ) and ``unread`` (answers without a readable hop).
 
     The success score is 1 where the last progress is at least ``success_at`` (0.95 in the paper), else 0,
-    NaN where unknown.
+    NaN if unknown.
 
     Attributes:
         model: Any vision-language model that generates text.
@@ -106,7 +106,7 @@ class Hop(StructuredJudge):
         fusion: ``"mean"`` or ``"confident"``.
         points: Points to judge after the first frame, evenly up to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
-        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_points: With ``fps``: at most this many, evenly spread.
         size: Longer side of each image in pixels; ``None`` for the recorded size.
         alike: Goal and start look alike if fewer than this share of pixels differ; 0 turns the check off.
         clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
@@ -114,10 +114,10 @@ class Hop(StructuredJudge):
         eps: Of eq 9 (the paper gives no value).
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
-        structured: Hold answers to the form that the question asks for, ``<score>+25%</score>`` or
-            ``<score>unknown</score>``. ``None`` does so where the model supports it. Where the model returns the
+        structured: Constrain answers to the question's form, ``<score>+25%</score>`` or
+            ``<score>unknown</score>``. ``None``: if the model supports it. If the model returns the
             log-probabilities of its answers, the hop is then the expected value of the number's tokens. The fact
-            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it states it.
+            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens if it reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -145,7 +145,7 @@ class Hop(StructuredJudge):
         check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the prompt's digest included."""
+        """Return everything that can change a number, the prompt's digest included."""
         left_out = ("model", "structured")
         values = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
@@ -186,11 +186,11 @@ class Hop(StructuredJudge):
         return await _Pairs(self, scene, ask, repeat).hops(pairs)
 
     def comparison_goals(self, episode: Episode, change: float) -> tuple[str, ...]:
-        """Return the views whose goal image a comparison shows; none where it looks like the start."""
+        """Return the views whose goal image a comparison shows; none if it looks like the start."""
         return goal_views(episode) if change >= self.alike else ()
 
     def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
-        """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""
+        """Return the possible mode and the views with a usable goal image; warn if the mode changes."""
         goals = goal_views(episode)
         if goals and change >= self.alike:
             return self.mode, goals
@@ -245,7 +245,7 @@ class Hop(StructuredJudge):
         return progress_after_hop(0.0, hop)
 
     def read_hop(self, answer: Answer) -> float:
-        """Return the hop that an answer states, or the one to expect by its tokens; NaN where none is."""
+        """Return the hop that an answer states, or the one to expect by its tokens; NaN if none is."""
         stated = parse_tagged_percent(answer.text, "score")
         expected = expected_numbers(answer, SCHEMA) if self.is_structured else []
         return expected[0] / 100 if len(expected) == 1 and not math.isnan(expected[0]) else stated
@@ -269,7 +269,7 @@ class _Pairs:
     answers: list[Answer] = field(default_factory=list)
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
+        """Return the stated hop of each pair (before, after), NaN if none in -1..1 is stated."""
         questions = [repeated(self.judge.pair_request(self.scene, *pair), self.repeat) for pair in pairs]
         answers = await ask_answers(self.ask, questions)
         self.answers.extend(answers)
@@ -280,7 +280,7 @@ class _Pairs:
 
 
 AskHops = Callable[[Sequence[tuple[int, int]]], Awaitable[FloatArray]]
-"""Returns the hop of each pair of points (before, after), NaN where it is unknown."""
+"""Returns the hop of each pair of points (before, after), NaN if it is unknown."""
 
 
 async def progress_by_hops(
@@ -305,7 +305,7 @@ async def progress_by_hops(
     progress[0] = known = 0
     for t in range(1, n):
         if known < t - 1 and readable:
-            # The hop from the point before says nothing where progress at that point is unknown.
+            # The hop from the point before says nothing if progress at that point is unknown.
             hops[t - 1] = (await ask_hops([(known, t)]))[0]
         if known == 0 and first_hop is not None:
             progress[t] = first_hop(hops[t - 1])
@@ -323,7 +323,7 @@ def progress_after_hop(progress: float, hop: float) -> float:
 def fuse_by_confidence(
     incremental: FloatArray, forward: FloatArray, backward: FloatArray, *, alpha: float, eps: float
 ) -> FloatArray:
-    """Fuse by eq 9-11 (see :class:`Hop`), from progress 0; NaN where a mode is, continuing from the last known."""
+    """Fuse by eq 9-11 (see :class:`Hop`), from progress 0; NaN if a mode is, continuing from the last known."""
     fused = np.full(len(incremental), np.nan)
     before = incremental_before = 0.0
     for t, (i, f, b) in enumerate(zip(incremental, forward, backward, strict=True)):

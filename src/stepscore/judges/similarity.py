@@ -57,13 +57,13 @@ class Similarity(CalibratedJudge, SingleModelJudge):
     ``gap`` and ``projection`` are 0 at the first frame and 1 at the goal image. A frame that is less like the goal
     than the start lies below 0: progress is unknown there unless ``clip`` is set. The line from baseline to goal is
     that of Rocamonde et al., whose reward at full regularization, 1 - |g - b|^2 (1 - p)^2 / 2, orders frames up to
-    the goal as p does. With ``cosine`` the similarity alone is returned; a map of ``stepscore calibrate --channel
-    raw`` makes progress of it. A goal that the encoder cannot tell from the start has no progress: unknown.
+    the goal as p does. With ``cosine`` only the similarity is returned; a map of ``stepscore calibrate --channel
+    raw`` turns it into progress. A goal that the encoder cannot tell from the start has no progress: unknown.
 
     Channels: ``raw``, the cosine s_t; ``gap`` or ``projection`` before the cut to 0..1; with several views also
     ``raw:VIEW``. Several views are scored one by one and averaged, those that have a goal image. Facts:
     ``start_similarity``, s_0 of the first view. The success score is the mean of the last three points, within 0..1
-    ((1 + s_t) / 2 for ``cosine``); no published rule makes a verdict of it.
+    ((1 + s_t) / 2 for ``cosine``); no published rule turns it into a verdict.
 
     Attributes:
         model: ``embedded`` (goal images only), ``hf/clip``, ``hf/siglip``, ``hf/dinov2`` (goal images only), or
@@ -72,10 +72,10 @@ class Similarity(CalibratedJudge, SingleModelJudge):
         form: See above; by default ``gap`` for a goal image and ``cosine`` for a text.
         frames: Frames spread evenly from the first to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_frames``.
-        max_frames: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_frames: With ``fps``: at most this many, evenly spread.
         prompt: The text that is compared, with ``{instruction}`` in it.
         baseline: With ``target=text`` and ``form=projection``: the text that describes the scene without the task.
-        size: Longer side in pixels to which frames are decoded; encoders resize them to squares of their own.
+        size: Longer side in pixels to which frames are decoded; encoders then resize them to squares.
         clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
     """
@@ -116,7 +116,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
         return self.form or ("gap" if self.target == "goal" else "cosine")
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number."""
+        """Return everything that can change a number."""
         texts = {"prompt": self.prompt, "baseline": self.baseline} if self.target == "text" else {}
         return {
             "target": self.target,
@@ -132,7 +132,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the curve; one relative to the first frame has no point there, where it is 0 by definition."""
+        """Return the curve; one relative to the first frame has no point there if it is 0 by definition."""
         count = None if self.fps is not None else self.frames
         sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_frames)
         if len(sampled) < 2:
@@ -239,7 +239,7 @@ class Similarity(CalibratedJudge, SingleModelJudge):
 
 
 def _mean_of_known(rows: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean over views at each point, of those that are known there; NaN where none is."""
+    """Return the mean over views at each point, of those that are known there; NaN if none is."""
     values = np.stack(rows)
     known = ~np.isnan(values)
     total = np.where(known, values, 0.0).sum(axis=0)

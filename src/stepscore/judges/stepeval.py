@@ -47,7 +47,7 @@ Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
 AnswerFormat = Literal["text", "tokens", "statement"]
 RULES_PREFIX = "stepeval_rules_"
 MAX_RULES_BYTES = 1_000_000
-"""Longest file of rules; it goes into every question."""
+"""Longest file of rules, which is part of every question."""
 REPEAT_TEMPERATURE = 0.7
 """Default sampling temperature where a question is repeated."""
 
@@ -58,7 +58,7 @@ class StepEval(StructuredJudge):
 
     Several views are shown in one question, arranged by ``layout``; a subgoal with a view of its own points
     the model to it. The success score is the lowest of the subgoals' scores (the most that all of them
-    together can be worth), NaN where any verdict is unknown.
+    together can be worth), NaN if any verdict is unknown.
 
     Attributes:
         model: Any vision-language model; see ``answer`` for its capabilities.
@@ -66,12 +66,12 @@ class StepEval(StructuredJudge):
             own, ``"sequential"`` about each in order, with the verdicts before it.
         answer: ``"text"`` parses a generated answer. ``"tokens"`` compares the probabilities of ``words`` as
             the next token, one subgoal a question: score = P(yes) / (P(yes) + P(no)), and neither reason
-            nor time. Where the server censors the less likely word, the verdict stands and the score is NaN.
+            nor time. Where the server censors the less likely word, the verdict is kept and the score is NaN.
             ``"statement"`` compares True with False after each subgoal as a statement about the whole video,
             all in one pass over it; see ``stepeval_statements.py``.
         frames: Frames of each view, spread evenly over the episode.
         fps: Or one every 1/fps seconds (and the last), at most ``max_frames``.
-        max_frames: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_frames: With ``fps``: at most this many, evenly spread.
         size: Longer side of each frame in pixels; ``None`` for the recorded size.
         layout: ``"separate"`` (view after view), ``"interleaved"`` (by time) or ``"tiled"`` (the
             views side by side in one image).
@@ -83,12 +83,12 @@ class StepEval(StructuredJudge):
         temperature: Sampling temperature of text answers; ``None`` is 0 for one repeat and 0.7 for several.
         seed: Random seed of the sampling, where the model takes one; repeat r uses seed + r.
         template: The rules the model is given: ``default``, ``strict``, ``evidence``, or the path of a text
-            file with rules of your own.
+            file with your own rules.
         words: With ``"tokens"``: the words for yes and no, one token each.
         max_tokens: Length at which a text answer is cut.
-        structured: Hold text answers to the JSON that the question asks for, where a verdict is yes, no or unknown.
-            ``None`` does so where the model supports it. The fact ``schema_mass`` is then the smallest probability
-            that it gave to the allowed tokens, where it states it.
+        structured: Constrain text answers to the question's JSON, where a verdict is yes, no or unknown.
+            ``None``: if the model supports it. The fact ``schema_mass`` is then the smallest probability
+            that it gave to the allowed tokens if it reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -123,7 +123,9 @@ class StepEval(StructuredJudge):
         if self.structured and self.answer != "text":
             raise OptionError("structured=true holds answers in words to a schema: choose answer=text.")
         if self.answer == "statement" and self.strategy != "per-subgoal":
-            raise OptionError("answer=statement scores every subgoal by itself: choose strategy=per-subgoal.")
+            raise OptionError(
+                "answer=statement scores every subgoal separately. Choose strategy=per-subgoal."
+            )
         if self.answer == "statement" and self.template != "default":
             raise OptionError("answer=statement sends no rules: leave template out, or choose answer=tokens.")
         if self.answer == "tokens" and self.strategy == "all-at-once":
@@ -135,16 +137,16 @@ class StepEval(StructuredJudge):
                 f"answer={self.answer} returns the same probabilities every time: leave repeats at 1."
             )
         if len(self.words) != 2 or not all(isinstance(word, str) for word in self.words):
-            raise OptionError(f"words is {list(self.words)}; it must be a pair, for example ['Yes', 'No'].")
+            raise OptionError(f"words must be a pair such as ['Yes', 'No'], got {list(self.words)}.")
         self._rules()
 
     @property
     def is_structured(self) -> bool:
-        """Whether answers are held to a schema; those by tokens and statements have none."""
+        """Whether answers are constrained by a schema; those by tokens and statements are not."""
         return self.answer == "text" and super().is_structured
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, prompt digests included."""
+        """Return everything that can change a number, prompt digests included."""
         left_out = ("model", "structured")
         values = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out

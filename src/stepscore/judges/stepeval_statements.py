@@ -1,7 +1,6 @@
 """Subgoals as statements about the whole video, all of them scored in one pass over it.
 
-The question is TOPReward's: how probable is the word True after "this video shows ...: SUBGOAL"? The frames are
-read once, whatever the number of subgoals.
+The question is TOPReward's: how probable is the word True after "this video shows ...: SUBGOAL"?
 """
 
 from __future__ import annotations
@@ -21,18 +20,12 @@ WORDS = (" True", " False")
 async def statement_scores(
     episode: Episode, sampled: SampledFrames, size: int | None, ask: Ask
 ) -> FloatArray:
-    """Return log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN where unknown.
+    """Return log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN if unknown.
 
-    Each view is scored on its own and their mean is taken; a subgoal with a view of its own takes that one's.
-
-    Args:
-        episode: The episode that is judged, with its subgoals.
-        sampled: The frames to show.
-        size: Longer side of a frame in pixels; ``None`` for the recorded size.
-        ask: Sends a request to the judge's model.
+    Each view is scored separately and the mean is taken; a subgoal with a ``view`` takes the score of that view.
     """
     body, cue = load_prompt(PROMPT).split_last_sentence()
-    # The instruction goes along for models that recognise the scene by it.
+    # The instruction is included for models that recognise the scene by it.
     claims = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
     prompts = tuple(
         video_prompt(body.fill(instruction=claim.strip()), prefill=cue, template="open") for claim in claims

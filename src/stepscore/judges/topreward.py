@@ -38,7 +38,7 @@ class TokenizingModel(Protocol):
     """A model that returns how its tokenizer splits a text."""
 
     def token_texts(self, text: str) -> Sequence[str]:
-        """Return the text of each token; joined they are ``text``."""
+        """Return the text of each token; joined, they give ``text``."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TopReward(CalibratedJudge, SingleModelJudge):
     With a success map, ``success_probability`` is the calibrated probability after each prefix.
 
     Several views are scored one by one on frames of the same timestamps, and their log-odds averaged; each
-    view's log-probabilities stand in ``logp_true:VIEW`` and ``logp_false:VIEW``.
+    view's log-probabilities are in ``logp_true:VIEW`` and ``logp_false:VIEW``.
 
     Attributes:
         model: Any model that returns token log-probabilities.
@@ -67,7 +67,7 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         max_frames: Most frames shown, whatever the episode's length.
         size: Longer side of a frame in pixels; ``None`` for the recorded size.
         form: ``upstream``, the text of the published code: a user's turn that is never closed; ``paper``, the
-            text of the paper alone, without any markup; ``chat``, a whole chat turn, whose answer is scored
+            only the text of the paper, without markup; ``chat``, a whole chat turn, whose answer is scored
             (with it, the paper reports a VOC of 0.500 instead of 0.945 for Qwen3-VL-8B).
         variant: ``token``, as above; ``instruction``, the mean log-likelihood of the instruction's own tokens
             after "... completes the following task:". It is not a probability of success: it is the channel
@@ -106,7 +106,7 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, the whole prompt included."""
+        """Return everything that can change a number, the whole prompt included."""
         names = ("prefixes", "min_first", "max_frames", "size", "form", "variant", "target", "other")
         return {
             **{name: getattr(self, name) for name in names},

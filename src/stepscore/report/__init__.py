@@ -1,12 +1,4 @@
-"""Results for people: the report page, figures for papers, and videos of episodes.
-
-:func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
-where it opens without a network; :func:`page_data` returns the numbers on it. :func:`write_audit_report` writes that
-of an audit, :func:`write_board_report` that of a board of judges. :func:`plot` writes figures,
-:func:`draw` returns one.
-:func:`export` writes episodes as files of other tools.
-Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``exports``.
-"""
+"""Results for people: the report page, figures for papers, videos of episodes and exports to other tools."""
 
 from stepscore.report.exports import TARGETS, ExportResult, export
 from stepscore.report.figures import KINDS, PlotResult, draw, plot

@@ -21,16 +21,7 @@ from stepscore.types import FloatArray, Verdict
 
 
 class EpisodeJudgement(NamedTuple):
-    """The judgement of the episode in one run.
-
-    Attributes:
-        judge: The judge's name, made unique among the runs; see :func:`run_names`.
-        times: Timestamps of its curve in seconds; empty if it has none.
-        progress: Progress at these times, 0..1; NaN where unknown.
-        verdicts: Subgoal name to verdict.
-        success: Success by judge: 1, 0 or NaN.
-        run: The run that holds it.
-    """
+    """The judgement of the episode in one run, under a judge's name that is unique among the runs."""
 
     judge: str
     times: FloatArray
@@ -42,14 +33,7 @@ class EpisodeJudgement(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeData:
-    """One episode as the runs describe and judge it.
-
-    Attributes:
-        row: Its row of the run's ``episodes`` table.
-        duration_s: Duration in seconds.
-        success: Success by label: 1, 0 or NaN.
-        judgements: One per run that holds the episode.
-    """
+    """One episode as the runs describe and judge it; ``success`` is by label: 1, 0 or NaN."""
 
     row: Mapping[str, Any]
     duration_s: float
@@ -84,13 +68,7 @@ class EpisodeData:
 
 
 def episode_data(runs: Sequence[Run], metrics: EpisodeMetrics, name: str) -> EpisodeData:
-    """Collect the judgements of the episode called ``name`` from every run that holds it.
-
-    Args:
-        runs: The runs that ``metrics`` was computed from.
-        metrics: Their episodes and curves, from :func:`stepscore.analysis.measure_episodes`.
-        name: The episode's id; an unknown one is an error that lists the closest ids.
-    """
+    """Collect the judgements of the episode called ``name`` from every run; an unknown name lists the closest ids."""
     places = [i for i, row in enumerate(metrics.episodes) if row["episode_id"] == name]
     if not places:
         ids = {row["episode_id"] for row in metrics.episodes}
@@ -137,12 +115,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
 
 
 def source_episode(episode: EpisodeData, source: str | None = None) -> Episode:
-    """Open the episode in its source to read its frames; an error if they are not those that were judged.
-
-    Args:
-        episode: The episode.
-        source: Where it is, instead of where the run says.
-    """
+    """Open the episode in ``source`` (default: the run's); an error if its frames are not those that were judged."""
     return RunSources([episode.judgements[0].run], source).episode(episode.row)
 
 
@@ -159,3 +132,29 @@ def _verdicts(run: Run, name: str) -> dict[str, Verdict]:
 
 def _nan(value: float | None) -> float:
     return np.nan if value is None else value
+
+
+TRUTH_NAMES = {"progress labels": "labelled progress", "stages": "progress by labelled stages"}
+"""Name of the truth in figures, by its source."""
+
+_STAGE_SAMPLES = 60
+
+
+def truth_curve(row: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+    """Return times and values of an episode's true progress; ``None`` if nothing is known of it.
+
+    Of several unknown values (NaN) in a row only the first is kept, which breaks the line.
+    """
+    truth = row["truth"]
+    if truth.source is None:
+        return None
+    if truth.labelled is not None:
+        times, values = truth.labelled
+    else:
+        ends = [second for _, start, end in truth.stages for second in (start, end) if np.isfinite(second)]
+        last = row["duration_s"] or max(ends, default=0.0)
+        times = np.unique([*np.linspace(0.0, last, _STAGE_SAMPLES), *(s for s in ends if 0 <= s <= last)])
+        values = truth.at(times)
+    known = np.isfinite(values)
+    kept = known | np.r_[True, known[:-1]]
+    return times[kept], values[kept]

@@ -55,12 +55,7 @@ MIN_WIDTH_INCHES = 2.0
 
 @dataclass(frozen=True)
 class PlotResult:
-    """The files that :func:`plot` wrote.
-
-    Attributes:
-        paths: The files, in the order of the kinds.
-        left_out: Kinds that could not be drawn from these runs, with the reason.
-    """
+    """The files that :func:`plot` wrote, and the kinds that could not be drawn, with the reason."""
 
     paths: tuple[Path, ...]
     left_out: Mapping[str, str]
@@ -145,7 +140,7 @@ def draw(
     source: str | None = None,
     page: int = 1,
 ) -> Figure:
-    """Draw one figure and return it, for a notebook, which shows it, or to go on with in matplotlib.
+    """Draw one figure and return it, for a notebook or for further changes in matplotlib.
 
     Args:
         runs: A run, a run folder, or several.
@@ -181,7 +176,7 @@ def draw(
 
 def _check_width(width: float) -> None:
     if not width >= MIN_WIDTH_INCHES:
-        raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
+        raise OptionError(f"width must be at least {MIN_WIDTH_INCHES} inches, got {width}.")
 
 
 def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
@@ -253,7 +248,7 @@ _Drawings = dict[str, "Figure | _EpisodeInputs"]
 
 
 def _with_curves(inputs: _Inputs) -> EpisodeMetrics:
-    """Return the metrics whose curves say something about the groups; refuse runs where only baselines have any."""
+    """Return the metrics that have curves of judges; refuse runs in which only baselines have curves."""
     metrics = metrics_of(inputs.metrics, inputs.by)
     if metrics is not inputs.metrics and not any(len(times) for times, _ in metrics.curves):
         raise OptionError(metrics.notes[0])

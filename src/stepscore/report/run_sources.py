@@ -1,9 +1,8 @@
-"""The recordings of a run, opened again: only those that were judged, and nothing from elsewhere.
+"""The recordings of a run, opened again: only those that were judged.
 
-A run folder may come from a stranger, and what it says about its source is then the stranger's word. So a recorded
-source is looked for on this machine alone, its files must lie inside it, and a recording is used only if its
-fingerprint is the one that was judged, which only someone who has the file can know. Where the user names the source,
-by ``--source``, it may be on the Hub, and links and manifests in it may name files outside.
+A run folder is untrusted, and so is what it says about its source. A recorded source is used only on this machine,
+with files inside of it, whose fingerprint is the one that was judged. A source that the user names with
+``--source`` may be on the Hub and refer to files outside.
 """
 
 from __future__ import annotations
@@ -33,12 +32,7 @@ _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(?:@[\w.%
 
 
 class RunSources:
-    """The sources of some runs, each opened once, when one of its episodes is asked for.
-
-    Args:
-        runs: The runs; of two with the same source, the first says with which reader.
-        source: Where the recordings are, instead of where the runs say.
-    """
+    """The sources of some runs, each opened once, on first use; ``source`` overrides them."""
 
     def __init__(self, runs: Iterable[Run], source: str | None = None) -> None:
         self._readers: dict[str, str] = {}
@@ -52,8 +46,8 @@ class RunSources:
         """Return the episode of a row of the ``episodes`` table, with the views that were judged.
 
         Raises:
-            SourceError: Its source is not there.
-            EpisodeError: It is not there, is not what was judged, or has a file outside of the source.
+            SourceError: Its source is missing.
+            EpisodeError: It is missing, is not what was judged, or has a file outside of the source.
         """
         source = self._open(str(row["source"]))
         with cache_only() if self._given is None else nullcontext():
@@ -92,12 +86,7 @@ class RunSources:
         return False
 
     def signals(self, row: Mapping[str, Any]) -> tuple[Signal, ...]:
-        """Return state, action and other numbers of an episode; empty where its source records none. Fetches nothing.
-
-        Raises:
-            SourceError: Its source is not there.
-            EpisodeError: As for :meth:`episode`, or its file of numbers cannot be read.
-        """
+        """Return an episode's recorded numbers, such as state and action, without fetching anything."""
         source = self._open(str(row["source"]))
         if not self.records_signals(row):
             return ()
@@ -113,7 +102,7 @@ class RunSources:
                 raise
             except (
                 Exception
-            ) as error:  # a reader is anyone's code, and one bad episode must not hide the others
+            ) as error:  # third-party code may raise anything, and one bad episode must not hide the others
                 raise EpisodeError(f"{type(error).__name__}: {error}") from error
 
     def _usable_or_reason(self, view: View, source: Episodes) -> View | str:
@@ -158,7 +147,7 @@ class RunSources:
 
 
 def _local_path(recorded: str) -> str:
-    """Return where a recorded source is on this machine: its path, or the place of what was fetched of it."""
+    """Return the path of a recorded source on this machine, or of its downloaded copy."""
     # On Windows, looking at a path of another machine already sends it the user's name.
     elsewhere = os.name == "nt" and recorded.startswith(("\\\\", "//"))
     if not elsewhere and os.path.exists(recorded):
@@ -177,7 +166,7 @@ def _check_narrow(recorded: str) -> None:
         folder
     ):
         raise SourceError(
-            f"{shown(recorded)} is not searched unless you name it, since it holds all files of yours. "
+            f"{shown(recorded)} is not searched unless you name it, since it holds all your files. "
             "If the recordings are there, say so: --source SOURCE"
         )
 
@@ -211,7 +200,7 @@ def _check_file(path: Path, source: Episodes) -> None:
 
 
 def _files(view: View) -> list[Path]:
-    """Return the files of a view, as far as it names them; of images in one folder, the folder and the links."""
+    """Return the known files of a view; for images in one folder, the folder and the links."""
     images = getattr(view, "images", None)
     if isinstance(images, tuple):
         return [*{path.parent for path in images}, *(path for path in images if os.path.islink(path))]

@@ -12,7 +12,7 @@ A step has ``observation.images.VIEW`` and, as float32:
 =============================  ===================================================================================
 observation.state              the hand's x, y and z in metres, and how far the gripper is open (0..1)
 observation.environment_state  x, y and z of the object, of the target and of the task's second object, 9 numbers
-                               for every task; zeros where it has no second object. Privileged: no camera shows it
+                               for every task; zeros if it has no second object. Privileged: no camera shows it
 action                         the hand's motion (1 is a centimetre) and the fingers' (-1 opens), within -1..1
 =============================  ===================================================================================
 
@@ -56,7 +56,7 @@ def write_dataset(
         root: The dataset's folder; new or empty.
         plans: The rollouts to play; see ``plan_rollouts``.
         render_options: Views, size and frame rate.
-        workers: Number of processes; the dataset is the same for any number of them.
+        workers: Number of processes, which does not change the dataset.
         codec: ``"h264"``, which plays everywhere, or ``"av1"``.
         crf: Quality of the videos, lower is better; by default the codec's usual one.
         on_done: Called with every rollout once it is written.

@@ -1,7 +1,7 @@
 """One Meta-World environment, reset to numbered scenes and read as a State.
 
-MuJoCo and Meta-World are imported when an environment is made, and not before: the OpenGL backend has to be
-chosen (``MUJOCO_GL``) in the process that renders.
+MuJoCo and Meta-World are imported only when an environment is made, because the OpenGL backend (``MUJOCO_GL``) must
+be chosen in the process that renders.
 """
 
 # Meta-World keeps what a label needs (targets, positions, how scenes are sampled) in private attributes.
@@ -47,11 +47,7 @@ def choose_gl_backend() -> None:
 
 
 class SimEnv:
-    """Environment of one task.
-
-    Args:
-        task: The task that is played in it.
-    """
+    """Environment of one task."""
 
     def __init__(self, task: Task) -> None:
         try:
@@ -97,7 +93,7 @@ class SimEnv:
 
     @property
     def mark(self) -> FloatArray | None:
-        """The position of the goal's mark, shape (3,); ``None`` where the goal is an object."""
+        """The position of the goal's mark, shape (3,); ``None`` if the goal is an object."""
         return np.array(self._env._target_pos, dtype=np.float64) if self.task.mark else None
 
     def reset(self, seed: int) -> State:
@@ -180,8 +176,8 @@ class SimEnv:
     def _touching(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the parts that the hand touches, and those that both fingers press from their sides.
 
-        A closed gripper that rests on an object touches it with both fingers, too, but from above: a finger
-        holds only where the contact's normal is along the line between the fingers.
+        A closed gripper that rests on an object touches it with both fingers too, but from above: a finger holds only
+        if the contact's normal is along the line between the fingers.
         """
         data = self._env.data
         across = data.body("leftclaw").xpos - data.body("rightclaw").xpos

@@ -9,14 +9,14 @@ wrong-target       the expert observes object and goal 8 to 15 cm away from wher
 retreat            the hand lets go at some point of the way, goes back to where it began and stays there
 short:CM           it stops that many centimetres short of the goal (4 by default)
 undo               some time after success (at once where it would not last) the task is undone: by the
-                   expert of the opposite task where there is one, else by going the same way back
+                   expert of the opposite task if there is one, else by going the same way back
 slow               everything at 45 to 75 % of the speed
 hesitate           pauses of random length at random times
 detour             at some point of the way the hand first goes to a place 10 to 18 cm aside, then on
 redo               at some point of the way the hand goes back a part of it, and does that part again
 =================  ==========================================================================================
 
-A name states the disturbance, not the outcome: labels come from the simulator alone.
+A name states the disturbance, not the outcome: labels come only from the simulator.
 """
 
 from __future__ import annotations
@@ -74,12 +74,7 @@ def slowed(action: FloatArray, speed: float, state: State) -> FloatArray:
 
 
 class Disturbance:
-    """A disturbance of the expert; this base class changes nothing.
-
-    Args:
-        rng: Generator of its random choices.
-        value: The number after the colon of the policy's name.
-    """
+    """A disturbance of the expert, with ``value`` from the policy's name; this base class changes nothing."""
 
     time_factor = 1.0
     """Factor on the time that a rollout of the undisturbed expert may take."""
@@ -98,7 +93,7 @@ class Disturbance:
         return action
 
     def calls_opposite_expert(self, context: PolicyContext) -> bool:
-        """Return whether the expert of the opposite task, where there is one, acts from now on."""
+        """Return whether the expert of the opposite task, if any, acts from now on."""
         return False
 
 
@@ -147,7 +142,7 @@ class _Retreat(_Halting):
 
 class _Short(_Halting):
     def halts(self, context: PolicyContext) -> bool:
-        # Where the whole way is hardly longer than that, two fifths of it remain.
+        # If the whole way is hardly longer than that, two fifths of it remain.
         return context.status.gap <= min(self.value / 100.0, 0.4 * context.start_gap)
 
 

@@ -1,8 +1,7 @@
 """Rendering of scenes. All settings are data, so that others can render the same domain.
 
-Cameras are placed by look-at point, distance and angles: upright, and nearer than Meta-World's own corner
-cameras. No site of the model is rendered (they are debugging dots, and Meta-World's goal balls are among them);
-where a task's goal is a coordinate, it is shown by one grey ball, the same before and after success.
+Cameras are placed by look-at point, distance and angles. No site of the model is rendered (debugging dots and
+Meta-World's goal balls); a goal that is a coordinate is shown by one grey ball, the same before and after success.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class SceneVariation:
     tint_range: float = 0.0
 
     def moved(self, view: SimView) -> SimView:
-        """Return the camera where it is moved to; a fixed one stays."""
+        """Return the moved camera; a fixed one is unchanged."""
         x, y, z = view.lookat
         dx, dy, dz = self.shift
         return replace(
@@ -87,7 +86,7 @@ class SceneVariation:
         )
 
     def tint(self, colours: FloatArray) -> None:
-        """Multiply red, green and blue of every row of (n, 4) by factors of their own, in place."""
+        """Multiply red, green and blue of every row of (n, 4) by separate factors, in place."""
         rng = np.random.default_rng([self.tint_seed, len(colours)])
         factors = rng.uniform(1 - self.tint_range, 1 + self.tint_range, (len(colours), 3))
         colours[:, :3] = np.clip(colours[:, :3] * factors, 0.0, 1.0)
@@ -125,20 +124,14 @@ SIZE = 224
 def check_views(views: Sequence[str], size: int) -> None:
     """Raise an error that names the wrong view or size."""
     if size < 16 or size % 2:
-        raise OptionError(f"size is {size}; it must be even and at least 16.")
+        raise OptionError(f"size must be even and at least 16, got {size}.")
     for name in views:
         if name not in VIEWS:
             raise UnknownNameError("simulator view", name, VIEWS)
 
 
 class SceneRenderer:
-    """Renderer of one environment's scenes. A process may have one open at a time: close it before the next.
-
-    Args:
-        model: The environment's MuJoCo model.
-        views: Names of ``VIEWS``, or other cameras by name.
-        size: Width and height in pixels, even.
-    """
+    """Renderer of one environment's scenes. A process may have one open at a time: close it before the next."""
 
     def __init__(self, model: Any, views: Sequence[str] | Mapping[str, SimView], size: int = SIZE) -> None:
         mujoco = import_module("mujoco")
@@ -158,7 +151,7 @@ class SceneRenderer:
         self._headlight = model.vis.headlight.diffuse.copy()
 
     def render(self, data: Any, view: str, mark: FloatArray | None = None) -> Frames:
-        """Return the image of one view, uint8 of shape (size, size, 3), with the mark where there is one."""
+        """Return the image of one view, uint8 of shape (size, size, 3), with the mark if there is one."""
         mujoco = import_module("mujoco")
 
         scene = self._renderer.scene

@@ -29,14 +29,7 @@ _TIME_FACTOR, _EXTRA_STEPS = 1.5, 40
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """An episode to be played.
-
-    Attributes:
-        task: The task's name.
-        policy: The policy's full name.
-        scene: The scene's number; policies meet the same scenes.
-        seed: The dataset's seed.
-    """
+    """An episode to be played: task, policy, number of the scene (shared by the policies) and the dataset's seed."""
 
     task: str
     policy: str
@@ -70,7 +63,7 @@ class Rollout:
             ``Task.environment_state``.
         actions: The first action chosen at each frame, (n, 4); that of the last frame is not carried out.
         potential: Progress, (n,).
-        stages: Milestones that stand at each frame, (n,).
+        stages: Milestones reached at each frame, (n,).
         truths: Whether each milestone is true at each frame, (n, K); the last one is success.
     """
 
@@ -99,7 +92,7 @@ def check_fps(fps: int) -> None:
     """Raise an OptionError that lists the allowed frame rates, unless ``fps`` is one of them."""
     if fps < 1 or CONTROL_HZ % fps:
         allowed = ", ".join(str(n) for n in range(1, CONTROL_HZ + 1) if CONTROL_HZ % n == 0)
-        raise OptionError(f"fps is {fps}; it must divide the simulator's {CONTROL_HZ} Hz: one of {allowed}.")
+        raise OptionError(f"fps must divide the simulator's {CONTROL_HZ} Hz (one of {allowed}), got {fps}.")
 
 
 def play(
@@ -109,15 +102,7 @@ def play(
     views: Sequence[str] = (),
     fps: int = FPS,
 ) -> Rollout:
-    """Play one episode.
-
-    Args:
-        env: The task's environment.
-        plan: The episode to play.
-        renderer: Renders the frames; without one there are none.
-        views: The renderer's views to render.
-        fps: Frames per second, a divisor of 80.
-    """
+    """Play one episode; without a renderer there are no frames. ``fps`` is a divisor of 80."""
     check_fps(fps)
     task = env.task
     rng = np.random.default_rng(seed_entropy(plan.seed, plan.task, plan.scene, plan.policy))

@@ -30,6 +30,6 @@ class State:
     success: bool
 
     def distance(self, a: str, b: str, axes: str = "xyz") -> float:
-        """Return the metres between two points, over these axes alone."""
+        """Return the metres between two points along these axes."""
         chosen = ["xyz".index(axis) for axis in axes]
         return float(np.linalg.norm(self.points[a][chosen] - self.points[b][chosen]))

@@ -43,7 +43,7 @@ class RenderOptions:
         check_views(self.views, self.size)
         check_fps(self.fps)
         if not 0.0 <= self.variation <= 1.0:
-            raise OptionError(f"variation is {self.variation}; it must be from 0 to 1.")
+            raise OptionError(f"variation must be from 0 to 1, got {self.variation}.")
 
 
 def plan_rollouts(
@@ -59,10 +59,10 @@ def plan_rollouts(
     """
     named = [check_policy(policy) for policy in policies]
     if len(set(named)) < len(named) or not named:
-        raise OptionError(f"policies are {', '.join(named) or 'none'}; name at least one, and each once.")
+        raise OptionError(f"policies must be one name or more, each once, got {', '.join(named) or 'none'}.")
     if episodes_per_task < 1 or seed < 0:
         raise OptionError(
-            f"episodes-per-task is {episodes_per_task} and seed {seed}; allowed are 1 and more, and 0 and more."
+            f"episodes-per-task must be at least 1 and seed at least 0, got {episodes_per_task} and {seed}."
         )
     return [
         RolloutPlan(task.name, named[number % len(named)], number // len(named), seed)
@@ -74,15 +74,9 @@ def plan_rollouts(
 def simulate(
     plans: Sequence[RolloutPlan], render_options: RenderOptions, workers: int = 1
 ) -> Iterator[Rollout]:
-    """Play the plans; yields the rollouts in the order of the plans.
-
-    Args:
-        plans: The rollouts to play, those of a scene next to each other.
-        render_options: Views, size and frame rate.
-        workers: Number of processes; the rollouts are the same for any number of them.
-    """
+    """Play the plans with this number of processes; yield the rollouts in order, whatever the number."""
     if workers < 1:
-        raise OptionError(f"workers is {workers}; it must be at least 1.")
+        raise OptionError(f"workers must be at least 1, got {workers}.")
     check_extra("sim", "Simulation")
     scenes = [tuple(same) for _, same in groupby(plans, key=lambda plan: plan.pair)]
     pending: deque[Future[list[Rollout]]] = deque()

@@ -177,9 +177,9 @@ class TestOptions:
         [
             ({"template": "own"}, "auto, published, steps"),
             ({"progress": "both"}, "derived, stated"),
-            ({"window": 0}, "window is 0"),
-            ({"spacing_s": 0.0}, "spacing_s is 0.0"),
-            ({"points": 0}, "points is 0"),
+            ({"window": 0}, "window must be .*, got 0"),
+            ({"spacing_s": 0.0}, "spacing_s must be .*, got 0.0"),
+            ({"points": 0}, "points must be .*, got 0"),
             ({"layout": "grid"}, "tiled"),
         ],
     )

@@ -220,17 +220,17 @@ class TestVerdicts:
     @pytest.mark.parametrize(
         ("row", "wrong"),
         [
-            ({"subgoal": "g", "answer": "maybe"}, "answer is 'maybe'. Allowed: yes, no, unknown"),
-            ({"subgoal": "g", "answer": True}, "answer is 'True'"),
-            ({"subgoal": "g", "answer": "yes", "score": 1.2}, "score is 1.2; allowed is 0..1"),
+            ({"subgoal": "g", "answer": "maybe"}, "answer must be yes, no or unknown, got 'maybe'"),
+            ({"subgoal": "g", "answer": True}, "unknown, got 'True'"),
+            ({"subgoal": "g", "answer": "yes", "score": 1.2}, "score must be from 0 to 1 or empty, got 1.2"),
             ({"subgoal": "g", "answer": "yes", "score": "high"}, "column score: 'high' is not a number"),
-            ({"subgoal": "g", "answer": "yes", "when_s": -1}, "when_s is -1"),
+            ({"subgoal": "g", "answer": "yes", "when_s": -1}, "or empty, got -1"),
             (
                 {"subgoal": "g", "answer": "yes", "progress": 0.5},
                 "a point of the curve or a verdict, not both",
             ),
             ({"subgoal": "grasp", "answer": "no"}, "a second verdict on subgoal 'grasp'"),
-            ({"success_score": 2}, "success_score is 2; allowed is 0..1"),
+            ({"success_score": 2}, "success_score must be from 0 to 1, got 2"),
             ({"success_score": 0.5}, "success_score is 0.5, but 1 in row 1"),
             ({"progres": 0.5}, "has no 'progress', 'subgoal' or 'success_score'"),
         ],

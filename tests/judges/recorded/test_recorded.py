@@ -256,14 +256,14 @@ class TestProtocol:
         ("options", "wrong"),
         [
             ({"path": "no/such/file.csv"}, "no such file or folder"),
-            ({"interval": 0}, "interval is 0"),
-            ({"interval": 2.5}, "interval is 2.5"),
-            ({"interval": True}, "interval is True"),
-            ({"column": 3}, "column is 3"),
-            ({"clip": "True"}, "clip is 'True'"),
-            ({"scale": "0.01"}, "scale is '0.01'"),
-            ({"scale": 0}, "scale is 0"),
-            ({"scale": math.nan}, "scale is nan"),
+            ({"interval": 0}, "interval must be an integer from 1 to 100000, got 0"),
+            ({"interval": 2.5}, "interval must be .*, got 2.5"),
+            ({"interval": True}, "interval must be .*, got True"),
+            ({"column": 3}, "column must be the name of a column, got 3"),
+            ({"clip": "True"}, "clip must be true or false, got 'True'"),
+            ({"scale": "0.01"}, "scale must be .*, got '0.01'"),
+            ({"scale": 0}, "scale must be .*, got 0"),
+            ({"scale": math.nan}, "scale must be .*, got nan"),
         ],
     )
     def test_a_wrong_option_is_refused_at_once(self, options: dict[str, object], wrong: str) -> None:

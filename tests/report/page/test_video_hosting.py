@@ -16,13 +16,13 @@ from stepscore.errors import VideoError
 from stepscore.judges import get_judge
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import index_episodes
-from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import unpack
 from stepscore.report.page.video_hosting import (
     CopiedVideos,
     LinkedVideos,
     ServedVideos,
     VideoHost,
+    probe,
     relative_url,
 )
 from stepscore.report.page.videos import video_tables
@@ -162,7 +162,7 @@ def test_a_served_file_keeps_its_number() -> None:
 
 
 def probe_of(kind: str) -> Any:
-    from stepscore.report.page.media_probe import Probe
+    from stepscore.report.page.video_hosting import Probe
 
     return Probe("h264", kind, 0.0, plays=True)
 

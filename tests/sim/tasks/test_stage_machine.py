@@ -6,8 +6,7 @@ import pytest
 
 from stepscore.sim.state import State
 from stepscore.sim.tasks.distances import Within
-from stepscore.sim.tasks.milestones import finish, hold, lift, reach
-from stepscore.sim.tasks.stage_machine import Milestone, StageMachine
+from stepscore.sim.tasks.stage_machine import Milestone, StageMachine, finish, hold, lift, reach
 from tests.sim.states import state
 
 PICK = (

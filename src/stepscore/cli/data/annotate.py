@@ -11,8 +11,8 @@ import typer
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
-from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import Force, check_overwrite, new_table
 from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, out, print_result
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def annotate(
     source: options.Source,
     model: Annotated[
-        str, typer.Option("--model", metavar="MODEL", help="Model that annotates; see `stepscore ls models`.")
+        str, typer.Option("--model", metavar="MODEL", help="Model that annotates (`stepscore ls models`).")
     ],
     file: Annotated[
         Path,
@@ -41,7 +41,7 @@ def annotate(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="Stages allowed for each task, in order (YAML, as a subgoals file); default: planned by the model.",
+            help="Subgoals file (YAML) with the allowed stages. Default: planned by the model.",
         ),
     ] = None,
     fps: Annotated[
@@ -74,7 +74,7 @@ def annotate(
             "--tries",
             callback=between(1, 100),
             metavar="N",
-            help="Attempts at an answer; the problems of one are sent with the next.",
+            help="Attempts at an answer. Each is sent the problems of the last.",
         ),
     ] = 2,
     max_tokens: Annotated[
@@ -87,7 +87,7 @@ def annotate(
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     views: Annotated[
         str | None,
-        typer.Option("--views", metavar="A,B", help="Only these cameras; default: the main view."),
+        typer.Option("--views", metavar="A,B", help="Only these cameras. Default: the main view."),
     ] = None,
     task: options.Task = None,
     limit: options.Limit = None,

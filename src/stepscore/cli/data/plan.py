@@ -29,12 +29,14 @@ def plan(
         str,
         typer.Argument(
             metavar="INSTRUCTION-OR-SOURCE",
-            help="The text the robot is given; or a file, folder or LeRobot repo id, all tasks of which are drafted.",
+            help="Instruction of a task, or a source whose tasks are all drafted.",
         ),
     ],
     model: Annotated[
         str,
-        typer.Option("--model", metavar="MODEL", help="Model that drafts them; see `stepscore ls models`."),
+        typer.Option(
+            "--model", metavar="MODEL", help="Model that drafts the stages (`stepscore ls models`)."
+        ),
     ],
     out: Annotated[
         Path,
@@ -47,7 +49,7 @@ def plan(
         typer.Option(
             "--video",
             metavar="SOURCE",
-            help="With an INSTRUCTION: a rollout of the task, whose frames are sent too.",
+            help="Rollout of the INSTRUCTION whose frames are sent too.",
         ),
     ] = None,
     structured: options.Structured = None,
@@ -59,7 +61,7 @@ def plan(
 ) -> None:
     """Draft subgoals from an instruction or a source.
 
-    Of a SOURCE every task is drafted into one file, with frames of its first episode where the model accepts images.
+    For a SOURCE, every task is drafted into one file, with frames of its first episode if the model accepts images.
     """
     from stepscore.procedures import write_subgoals
 
@@ -118,7 +120,7 @@ def _plan_instruction(
 def _plan_source(
     source: str, model: Model, call_options: CallOptions, *, structured: bool | None
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
-    """Draft all tasks of a source; an error where not one could be drafted."""
+    """Draft all tasks of a source; an error if none could be drafted."""
     from stepscore.episodes import open_episodes
     from stepscore.procedures import plan_tasks
 

@@ -12,8 +12,8 @@ import typer
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
-from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import Force, check_overwrite, new_table
 from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
@@ -34,8 +34,7 @@ def progress_labels(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="procvlm or sarm, as published; robust: falls when a stage is undone, and is constant while the "
-            "image is; linear: proportional to time.",
+            help="procvlm or sarm as published, robust (falls if undone), or linear.",
         ),
     ],
     file: Annotated[
@@ -50,7 +49,7 @@ def progress_labels(
             "--fps",
             callback=between(0, MAX_FPS, above=True),
             metavar="FPS",
-            help="Labels per second; default: every frame.",
+            help="Labels per second. Default: every frame.",
         ),
     ] = None,
     stages: options.LabelsFile = None,
@@ -60,7 +59,7 @@ def progress_labels(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="Stages of each task, in order (YAML, as a subgoals file); default: the order in which they run.",
+            help="Subgoals file (YAML) with the stages. Default: the order in which they run.",
         ),
     ] = None,
     prior: Annotated[
@@ -68,7 +67,7 @@ def progress_labels(
         typer.Option(
             "--prior",
             metavar="NAME",
-            help="Share of progress of each stage: equal, paper (SARM eq. 1) or lerobot.",
+            help="Shares of progress per stage: equal, paper (SARM eq. 1) or lerobot.",
         ),
     ] = None,
     scheme: Annotated[
@@ -78,7 +77,7 @@ def progress_labels(
     view: Annotated[
         str | None,
         typer.Option(
-            "--view", metavar="NAME", help="Camera whose change is measured; default: the main view."
+            "--view", metavar="NAME", help="Camera whose change is measured. Default: the main view."
         ),
     ] = None,
     assume_success: Annotated[
@@ -94,7 +93,7 @@ def progress_labels(
 ) -> None:
     """Label progress from the stages of episodes.
 
-    An episode whose stages cannot be used is left out and listed; the others are labelled.
+    Episodes with unusable stages are listed and left out.
     """
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
@@ -106,7 +105,7 @@ def progress_labels(
     output = chosen_format(output_format, json=json)
     check_overwrite(file, force=force)
     if fps is not None and not 0 < fps < float("inf"):
-        raise OptionError(f"--fps is {fps}; it must be above 0.")
+        raise OptionError(f"--fps must be above 0, got {fps}.")
     chosen = ProgressLabelOptions(method, prior, scheme, view, assume_success)  # type: ignore[arg-type]
     named = read_subgoals(vocabulary) if vocabulary is not None else None
     if shard is not None and (why := why_not_in_shards(chosen, named)) is not None:

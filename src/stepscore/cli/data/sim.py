@@ -48,7 +48,7 @@ def sim(
             "--episodes-per-task",
             callback=between(1, 10_000),
             metavar="N",
-            help="Episodes of each task; the policies take turns.",
+            help="Episodes of each task, divided among the policies.",
         ),
     ] = 20,
     views: Annotated[
@@ -56,7 +56,7 @@ def sim(
         typer.Option(
             "--views",
             metavar="A,B",
-            help="Cameras: close (that of the embedded judge), corner, left, front, top, high, gripper.",
+            help="Cameras: close (the embedded judge's), corner, left, front, top, high, gripper.",
         ),
     ] = "close",
     size: Annotated[
@@ -74,7 +74,7 @@ def sim(
             "--fps",
             callback=between(1, 80),
             metavar="N",
-            help="Frames per second, a divisor of 80; only frames are labelled, so labels depend on it.",
+            help="Frames per second, a divisor of 80. Labels depend on it.",
         ),
     ] = 10,
     seed: Annotated[
@@ -89,7 +89,7 @@ def sim(
             "--workers",
             callback=between(1, 256),
             metavar="N",
-            help="Processes; the dataset does not depend on it.",
+            help="Processes. They do not change the dataset.",
         ),
     ] = 1,
     codec: Annotated[
@@ -101,7 +101,7 @@ def sim(
             "--crf",
             callback=between(0, 63),
             metavar="N",
-            help="Constant rate factor of the videos; lower is better quality.",
+            help="Constant rate factor of the videos. Lower is better quality.",
         ),
     ] = None,
     output_format: FormatName = None,
@@ -109,7 +109,7 @@ def sim(
 ) -> None:
     """Simulate labelled Meta-World rollouts as a LeRobot dataset.
 
-    Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
+    Labels come from the simulator's state. All policies run on the same scenes. Needs the `sim` extra.
     """
     from stepscore._imports import check_extra
     from stepscore.errors import OptionError

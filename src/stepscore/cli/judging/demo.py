@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepscore.cli.judging.demo_text import print_findings, print_next_steps
 from stepscore.cli.judging.progress_bar import EpisodesBar
-from stepscore.cli.judging.story import print_next_steps, print_story
 from stepscore.cli.outputs import DEMO, PAGE, Force, check_output, new_folder
 from stepscore.cli.tables import err
 
@@ -52,7 +52,7 @@ OWN_VIDEOS = (
     ),
     ("stepscore report runs/mine -o report", "writes the same page about them"),
 )
-"""The commands to do the same with one's own videos, and what each does."""
+"""The commands to do the same with your own videos, and what each does."""
 
 
 def demo(
@@ -87,7 +87,7 @@ def demo(
     progress, by_subgoal = runs
     metrics = measure_episodes(progress)
     page = write_report(runs, folder / "report")
-    print_story(metrics, run_findings(progress, metrics), judge_trust(by_subgoal), POLICIES, page, LIMITS)
+    print_findings(metrics, run_findings(progress, metrics), judge_trust(by_subgoal), POLICIES, page, LIMITS)
     print_next_steps(OWN_VIDEOS)
     err().print(
         f"\nReport:      {page}\n"

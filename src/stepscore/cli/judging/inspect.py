@@ -102,7 +102,7 @@ def survey(episodes: Episodes) -> dict[str, Any]:
 
 
 def _labels(episode: Episode) -> list[str]:
-    """Return which of the counts of labels an episode belongs to."""
+    """Return the label count that an episode belongs to."""
     success = {True: "successes", False: "failures", None: "unlabelled"}[episode.labels.success]
     has = {
         "with stages": bool(episode.labels.stages),

@@ -13,8 +13,8 @@ from stepscore._progress import tracked_by
 from stepscore.cli import options
 from stepscore.cli.config import options_of
 from stepscore.cli.judging.progress_bar import EpisodesBar
-from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, percent
@@ -36,13 +36,13 @@ def judge(
         typer.Option(
             "--judge",
             metavar="JUDGE",
-            help="Judge, see `stepscore ls judges`; or your own class: FILE.py:CLASS.",
+            help="Judge (`stepscore ls judges`), or your own FILE.py:CLASS.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
+            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder. An existing one is resumed."
         ),
     ],
     *,
@@ -56,7 +56,7 @@ def judge(
 ) -> None:
     """Judge every episode of SOURCE and write a run folder.
 
-    The same command resumes a run: finished episodes are kept, failed ones are judged again.
+    Rerun the command to resume: finished episodes are kept, failed ones are judged again.
     """
     from stepscore.episodes import Episodes
     from stepscore.errors import BudgetError
@@ -67,7 +67,7 @@ def judge(
     chosen = judge_flags.open(name)
     opened_engine = engine.open()
     call_options = engine.call_options(budget)
-    if not dry_run:  # which sends nothing, and asks for nothing that is not installed
+    if not dry_run:  # which sends nothing, and needs nothing that is not installed
         call_options.check(chosen.models)
     cameras = source_flags.cameras
     listed = source_flags.open(source)
@@ -138,7 +138,7 @@ def print_dry_run(
     views: list[str] | None,
     what: str = "episodes",
 ) -> None:
-    """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 where none can."""
+    """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 if none can."""
     from stepscore.cli.tables import out
     from stepscore.runs import dry_run
 
@@ -157,7 +157,7 @@ def print_dry_run(
     if counted.stopped:
         first = next(iter(counted.stopped.values()))
         out().print(
-            f"In {len(counted.stopped)} of the {what} the judge could not read the empty answer that stands in for "
+            f"In {len(counted.stopped)} of the {what} the judge could not parse the empty answer that replaces "
             f"the model's ({first}): a real run may make more calls.",
             soft_wrap=True,
             markup=False,
@@ -191,15 +191,7 @@ def _print_removed(run: Run, listed: Collection[str]) -> None:
 
 
 def summarise(run: Run, *, selected: Collection[str] | None = None) -> int:
-    """Print a summary of a run.
-
-    Args:
-        run: The run.
-        selected: Ids of the episodes that this start was about; ``None`` for all of the run.
-
-    Returns:
-        How many of the selected episodes failed.
-    """
+    """Print a summary of a run; return how many of the ``selected`` episodes (default: all) failed."""
     console = err()
     rows = run.judgements().select(["episode_id", "error", "coverage"]).to_pylist()
     all_failures = {row["episode_id"]: row["error"] for row in rows if row["error"]}
@@ -228,7 +220,7 @@ def summarise(run: Run, *, selected: Collection[str] | None = None) -> int:
 
 
 def _next_step(run: Run, judged: int, coverage: Sequence[float]) -> str:
-    """Return what to do next; a run of which nothing is known has no metrics to look at."""
+    """Return what to do next; without a known judgement there are no metrics to look at."""
     if not judged:
         return "Next: fix the cause, then rerun this command."
     if coverage and not any(coverage):

@@ -18,13 +18,7 @@ T = TypeVar("T")
 
 
 class EpisodesBar:
-    """A progress bar on stderr, with the time left, the rate and the failures so far.
-
-    Args:
-        total: Number of episodes.
-        title: The text before the bar.
-        tokens: Whether to show the tokens that a model read so far, and about how many it will have read in all.
-    """
+    """A progress bar on stderr with the time left, the rate, the failures and, with ``tokens``, the tokens read."""
 
     def __init__(self, total: int, title: str, *, tokens: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -64,7 +58,7 @@ class EpisodesBar:
             self._tokens += done.usage.tokens_in
             self._judged += 1
         notes = [f"{self._failed} failed"] if self._failed else []
-        # What those judged now really took is the estimate of the others; one that was there already took nothing.
+        # The estimate of the others is what those judged now took; resumed ones took nothing.
         task = self._progress.tasks[0]
         share = 1 + max(0.0, (task.total or 0.0) - task.completed - 1) / max(1, self._judged)
         if self._shows_tokens and self._tokens:
@@ -74,7 +68,7 @@ class EpisodesBar:
         self._progress.update(self._task, advance=1, failed=", ".join(notes), rate=_rate(task.speed))
 
     def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
-        """Return the items; from two seconds after the last episode on they have a row of their own below the bar."""
+        """Return the items; two seconds after the last episode they get their own row below the bar."""
         row, shown = None, 0.0
         try:
             for number, item in enumerate(items):
@@ -95,13 +89,13 @@ class EpisodesBar:
         return self._progress.tasks[0].finished
 
     def go_on_when_full(self, title: str) -> None:
-        """Show that something is still done once every episode is counted: a row with the time it takes."""
+        """Show a row with the elapsed time for work after the last episode."""
         if self._after is None and self.full:
             self._after = self._progress.add_task(title, total=None, rate=_TimeTaken(), failed="")
 
 
 class _TimeTaken:
-    """A text that says how long ago it was made, whenever it is shown."""
+    """A text that shows how long ago it was made."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -111,7 +105,7 @@ class _TimeTaken:
 
 
 def _rate(speed: float | None) -> str:
-    """Return a rate of episodes as a person reads it; empty where it is not known yet."""
+    """Return a rate of episodes for display; empty if it is not known yet."""
     if not speed:
         return ""
     return f"{speed:.1f} a second" if speed >= 1 else f"{60 * speed:.1f} a minute"

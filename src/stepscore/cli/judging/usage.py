@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_usage(run: Run) -> None:
-    """Print what the run's episodes took, and what all starts and this one sent and paid; nothing without calls."""
+    """Print the calls of the run's episodes, and attempts and cost of all starts and of this one."""
     import numpy as np
 
     rows = run.usage().to_pylist()
@@ -46,7 +46,7 @@ def print_usage(run: Run) -> None:
 
 
 def print_prefix_cache(saved: Mapping[str, Any]) -> None:
-    """Print how much of the prompts the server had in its prefix cache; nothing where nothing was looked up."""
+    """Print the share of prompt tokens in the server's prefix cache, if any were looked up."""
     if looked_up := saved["looked_up"]:
         share = percent(saved["found"] / looked_up)
         err().print(
@@ -56,7 +56,7 @@ def print_prefix_cache(saved: Mapping[str, Any]) -> None:
 
 
 def spent_text(spent: Mapping[str, Any]) -> str:
-    """Return attempts and cost as a person reads them: ``3 attempts (1 lost), cost at most 0.0400``."""
+    """Return attempts and cost for display: ``3 attempts (1 lost), cost at most 0.0400``."""
     states = [f"{spent[state]} {state}" for state in ("answered", "refused", "lost") if spent[state]]
     bound = "" if spent["exact"] else "at most "
     cost = "unknown" if spent["cost"] is None else f"{bound}{spent['cost']:.4f}"

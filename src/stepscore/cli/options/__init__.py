@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from stepscore.cli.options.calls import COST, BudgetFlags, DryRun
 from stepscore.cli.options.engines import (
+    COST,
     SHARDS,
     BoardEngine,
+    BudgetFlags,
     CallEngine,
     ClusterEngine,
     ConnectionEngine,
+    DryRun,
     LabelsShardName,
     ProcessEngine,
     RunEngine,

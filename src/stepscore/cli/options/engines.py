@@ -9,13 +9,14 @@ import typer
 from rich.markup import escape
 
 from stepscore._options import MANY, MAX_PARALLEL, Range
-from stepscore.cli.options.calls import BudgetFlags
+from stepscore.cli.numbers import between
 from stepscore.cli.options.keys import KeyGroup
 from stepscore.cli.tables import err
 from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
-    from stepscore.runs import CallOptions, Engine
+    from stepscore.runs import CallOptions, Cut, Engine, Shard
+
 
 SHARDS = "Many machines"
 LabelsShardName = Annotated[
@@ -23,7 +24,7 @@ LabelsShardName = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Label only part I of N, from 1, or slurm; then `stepscore merge`.",
+        help="Label only part I of N, or slurm. Join with `stepscore merge`.",
         rich_help_panel=SHARDS,
     ),
 ]
@@ -32,7 +33,7 @@ ShardName = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Judge only part I of N, from 1, or slurm; then `stepscore merge`.",
+        help="Judge only part I of N, or slurm. Join with `stepscore merge`.",
         rich_help_panel=SHARDS,
     ),
 ]
@@ -164,3 +165,53 @@ RunEngine = Annotated[RunKeys, _ENGINE]
 def _print_wait(line: str) -> None:
     """Print that a call waits."""
     err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True, markup=True)
+
+
+def print_shard(part: Cut, shard: Shard, call_options: CallOptions, what: str = "episodes") -> None:
+    """Print how many episodes a shard has, and its share of the budget."""
+    from stepscore.runs import share_of
+
+    whole, share = call_options.budget, share_of(call_options, shard, part).budget
+    limits = [f"{share.max_calls} of {whole.max_calls} calls"] if whole.max_calls is not None else []
+    limits += [f"{share.max_cost:.6g} of {whole.max_cost:.6g} in money"] if whole.max_cost is not None else []
+    budget = f"; its share of the budget: {', '.join(limits)}" if limits else ""
+    err().print(f"Shard {shard}: {len(part.episodes)} of {part.total} {what}{budget}", soft_wrap=True)
+
+
+COST = "Models: cost and speed"
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-calls",
+        callback=between(0, MANY),
+        metavar="N",
+        help="Stop after this many calls, retries included.",
+        rich_help_panel=COST,
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost",
+        callback=between(0, MANY),
+        metavar="AMOUNT",
+        help="Stop before the calls cost more than this.",
+        rich_help_panel=COST,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print calls, tokens and cost without sending anything.",
+        rich_help_panel=COST,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class BudgetFlags:
+    """The most calls and money."""
+
+    max_calls: MaxCalls = None
+    max_cost: MaxCost = None

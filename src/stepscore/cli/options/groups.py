@@ -12,24 +12,16 @@ from stepscore.cli.options.keys import KeyGroup
 
 
 class After(NamedTuple):
-    """Where an option of a command's own stands in the help: ``Annotated[str, typer.Option(...), After("limit")]``.
-
-    Attributes:
-        field: The field of a group that it stands below.
-    """
+    """Position of a command's own option in its help, below a group's field: ``After("limit")``."""
 
     field: str
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command in whose signature, which typer reads, the fields of groups stand instead of the groups.
+    """Return a command whose signature, which typer reads, has the fields of groups instead of the groups.
 
-    The function itself is called with the groups, each made of its fields.
-
-    Args:
-        command: A function, some keyword-only parameters of which are dataclasses, their fields annotated as options
-            are. No two have a field of the same name. A parameter that is annotated as a :class:`KeyGroup` is one
-            option, ``-E KEY=VALUE``.
+    The function is called with the groups. Groups are keyword-only parameters whose types are dataclasses with
+    annotated fields; field names are unique. A :class:`KeyGroup` parameter is one option, ``-E KEY=VALUE``.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
@@ -81,7 +73,7 @@ def _key_group(hint: Any) -> tuple[Any, KeyGroup] | None:
 
 
 def _fields(group: Any) -> Iterator[inspect.Parameter]:
-    """Yield the fields of a group as parameters, by keyword alone as those of groups are."""
+    """Yield the fields of a group as keyword-only parameters."""
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         default = field.default if field.default_factory is MISSING else field.default_factory()
@@ -94,5 +86,5 @@ def _fields(group: Any) -> Iterator[inspect.Parameter]:
 
 
 def _above(option: inspect.Parameter) -> str | None:
-    """Return the name of the field that an option stands below; ``None`` where it stays in its place."""
+    """Return the name of the field that an option is listed below; ``None`` if it keeps its place."""
     return next((each.field for each in get_args(option.annotation) if isinstance(each, After)), None)

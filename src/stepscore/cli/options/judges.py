@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 JudgeOptions = Annotated[
     list[str],
-    typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge; see `stepscore ls judges NAME`."),
+    typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge (`stepscore ls judges NAME`)."),
 ]
 JudgeModel = Annotated[
     str | None,
     typer.Option(
         "--model",
         metavar="MODEL",
-        help="Model that answers: hf/..., openai-api/..., embedded; see `stepscore ls models`.",
+        help="Model that answers, for example hf/... or embedded (`stepscore ls models`).",
     ),
 ]
 ModelOptions = Annotated[
     list[str],
-    typer.Option("-M", metavar="KEY=VALUE", help="Option of the model; see `stepscore ls models`."),
+    typer.Option("-M", metavar="KEY=VALUE", help="Option of the model (`stepscore ls models`)."),
 ]
 Structured = Annotated[
     bool | None,
     typer.Option(
         "--structured/--no-structured",
-        help="Constrain answers to the JSON schema; default: if the model can.",
+        help="Constrain answers to the JSON schema. Default: if the model can.",
         show_default=False,
     ),
 ]

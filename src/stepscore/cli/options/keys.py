@@ -59,7 +59,7 @@ class KeyGroup:
         info = typer.Option(
             self.flag,
             metavar="KEY=VALUE",
-            help=f"Option of the {self.what}; `{self.flag} help` lists them.",
+            help=f"Option of the {self.what} (`{self.flag} help`).",
             callback=print_and_exit,
             is_eager=True,
         )
@@ -98,17 +98,7 @@ class KeyGroup:
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a group, read from a field of a dataclass.
-
-    Attributes:
-        name: Its name in Python.
-        kind: The type of its value; ``tuple`` for names separated by commas, ``Path`` also for a mapping in a file.
-        default: Its default.
-        help: What it means.
-        optional: Whether ``none`` is a value.
-        range: The numbers it allows.
-        choices: The words it allows.
-    """
+    """One key of a group, read from a field of a dataclass; ``kind`` is ``tuple`` for comma-separated names."""
 
     name: str
     kind: type
@@ -120,7 +110,7 @@ class Key:
 
     @property
     def shown(self) -> str:
-        """The key with its default, or with what stands for a value."""
+        """The key with its default, or a placeholder."""
         text = str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
         if isinstance(self.default, float):
             text = f"{self.default:g}"
@@ -130,7 +120,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The range or choices, as the help has them."""
+        """The range or choices, for the help."""
         if self.choices:
             return f" One of: {', '.join(self.choices)}."
         return f" ({self.range})" if self.range and self.range.most < MAX_SEED else ""
@@ -167,7 +157,7 @@ def keys_of(declared: Any) -> list[Key]:
 
 
 def documented(declared: Any) -> dict[str, str]:
-    """Return what a docstring says of each attribute or argument, those of base classes included."""
+    """Return a docstring's text about each attribute or argument, base classes included."""
     bases = reversed(getattr(declared, "__mro__", (declared,)))
     found: dict[str, str] = {}
     for each in bases:
@@ -185,7 +175,7 @@ def _imported(target: str) -> Any:
 
 
 class _Names(dict[str, Any]):
-    """Names in annotations; one that is imported for type checking only is taken for text."""
+    """Names in annotations; a name imported only for type checking counts as text."""
 
     def __missing__(self, name: str) -> type:
         return str
@@ -231,8 +221,3 @@ def _number(text: str, kind: Callable[[str], float]) -> float | None:
         return kind(text)
     except ValueError:
         return None
-
-
-def given_only(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values that are not ``None``."""
-    return {name: value for name, value in values.items() if value is not None}

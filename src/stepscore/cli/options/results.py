@@ -23,7 +23,7 @@ RunSource = Annotated[
     typer.Option(
         "--source",
         metavar="SOURCE",
-        help="Where the videos are: a path or a Hub id; default: where the runs say, on this machine alone.",
+        help="Path or Hub id of the videos. Default: the runs' source on this machine.",
     ),
 ]
 Revision = Annotated[
@@ -38,8 +38,7 @@ DoneAt = Annotated[
         "--done-at",
         callback=between(0, 1, above=True),
         metavar="P",
-        help="Progress that robust counts as done; default: the success probability where the judge gives one, "
-        "else the calibration map's, else 0.99.",
+        help="Progress at which the task counts as done. Default: from the judge, else 0.99.",
     ),
 ]
 GroupBy = Annotated[
@@ -51,7 +50,7 @@ GroupBy = Annotated[
 TruthFile = Annotated[
     Path | None,
     typer.Option(
-        "--labels", metavar="FILE", help="Labelled progress or stages; default: the run's own labels."
+        "--labels", metavar="FILE", help="Labelled progress or stages. Default: the run's own labels."
     ),
 ]
 Potential = Annotated[
@@ -62,15 +61,14 @@ Potential = Annotated[
 ]
 HeldOut = Annotated[
     bool,
-    typer.Option("--held-out", help="Leave out episodes that a calibration map of the run was fitted on."),
+    typer.Option("--held-out", help="Leave out episodes that the run's calibration map was fitted on."),
 ]
 Scenes = Annotated[
     SceneChoice,
     typer.Option(
         "--scenes",
         metavar="NAME",
-        help="fixed: speak of the scenes that were tried; sample: of scenes like them; auto: fixed where fewer than "
-        "ten were tried repeatedly.",
+        help="Generalize to the tried scenes (fixed) or to similar ones (sample).",
     ),
 ]
 ValidationFile = Annotated[
@@ -78,7 +76,7 @@ ValidationFile = Annotated[
     typer.Option(
         "--validation",
         metavar="FILE",
-        help="validation.json of an audit of this judge; it is kept in the run and quoted below its scores.",
+        help="validation.json of an audit of this judge, quoted below its scores.",
     ),
 ]
 MetricFiles = Annotated[
@@ -86,7 +84,7 @@ MetricFiles = Annotated[
     typer.Option(
         "--metric",
         metavar="FILE.py:NAME",
-        help="A metric of yours, a CurveMetric in a file, to measure as well; may be repeated.",
+        help="Your own CurveMetric in a file. Repeatable.",
     ),
 ]
 

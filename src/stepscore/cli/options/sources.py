@@ -50,7 +50,7 @@ ReaderName = Annotated[
         "--reader",
         callback=reader_name,
         metavar="NAME",
-        help="Read the source as this format, see `stepscore ls readers`; or by a class of yours: FILE.py:CLASS.",
+        help="Format of the source (`stepscore ls readers`), or your own FILE.py:CLASS.",
     ),
 ]
 PolicyFrom = Annotated[
@@ -59,7 +59,7 @@ PolicyFrom = Annotated[
         "--policy-from",
         callback=between(1, 1000),
         metavar="DEPTH",
-        help="Take the policy from the folder at this depth below SOURCE (1 is the first).",
+        help="Take the policy from the folder at this depth below SOURCE.",
     ),
 ]
 Instruction = Annotated[
@@ -75,15 +75,14 @@ Goal = Annotated[
     typer.Option(
         "--goal",
         metavar="FILE|FOLDER|last-success",
-        help="Goal images instead of those in SOURCE: an image, a folder with one named by each task, or the last "
-        "frame of a labelled success of the same task in another scene.",
+        help="Goal images: an image, a folder with one per task, or last-success.",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class SourceFlags:
-    """What is read of a source that is judged."""
+    """The episodes to judge: their source, cameras, labels and goals."""
 
     views: Views = None
     task: Task = None
@@ -120,14 +119,14 @@ class SourceFlags:
         return episodes
 
     def inspect_command(self, source: str) -> str:
-        """Return the command that lists what is wrong with a source and the files joined to it."""
+        """Return the command that lists the problems of a source and the files joined to it."""
         flags = {"--labels": self.labels, "--subgoals": self.subgoals, "--reader": self.reader}
         words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
         return shlex.join(["stepscore", "inspect", source, *words])
 
 
 def print_notes(episodes: Episodes) -> None:
-    """Print what was joined to a source, and what lies beside it and was not."""
+    """Print which files were joined to a source, and which files next to it were not."""
     for note in episodes.notes:
         err().print(note, soft_wrap=True, markup=False)
 
@@ -147,12 +146,8 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
 def chosen_ids(listed: Sequence[tuple[str, int | None]], text: str) -> list[str]:
     """Return the ids that ``--episodes`` names: ids, numbers and ranges of numbers (``0,3,7-9``).
 
-    A number is the source's own where it numbers its episodes (LeRobot), else the index in the listing. A name that
-    is not there is returned as it is, for the error that lists those that are.
-
-    Args:
-        listed: Id and the source's own number of every episode.
-        text: The value of the option.
+    A number is the source's own if it numbers its episodes (LeRobot), else the index in the listing. An unknown name
+    is returned unchanged, for the error that lists the known ones.
     """
     ids = {name for name, _ in listed}
     if text in ids:
@@ -166,7 +161,7 @@ def chosen_ids(listed: Sequence[tuple[str, int | None]], text: str) -> list[str]
         elif span["last"] is None:
             chosen.append(numbered.get(_index(part), part))
         else:
-            # Of a range only what is there is looked at: its end may be any number.
+            # Only existing numbers of a range are visited: its end may be any number.
             first, last = _index(span["first"]), _index(span["last"])
             chosen += [name for number, name in numbered.items() if first <= number <= last]
     if not chosen:
@@ -178,5 +173,5 @@ _SPAN = re.compile(r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
 
 
 def _index(digits: str) -> int:
-    """Return a number of an episode; of absurdly many digits, one that no episode has."""
+    """Return an episode's number; for absurdly many digits, one that no episode has."""
     return int(digits) if len(digits) < 19 else 10**18

@@ -24,7 +24,7 @@ def compare(
     ] = "policy",
     metric: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
+        typer.Option("--metrics", metavar="A,B", help="Only these metrics (`stepscore ls metrics`)."),
     ] = None,
     metric_files: options.MetricFiles = None,
     revision: options.Revision = DEFAULT_REVISION,
@@ -37,8 +37,8 @@ def compare(
 ) -> None:
     """Print differences between groups, with intervals and tests.
 
-    Policies that were run on the same scenes are paired on task and scene; fewer than ten scenes that were tried
-    repeatedly are compared within, and the result speaks of these scenes. Two judges are paired on the episode.
+    Policies that were run on the same scenes are paired on task and scene, two judges on the episode. With fewer than
+    ten repeated scenes, the result applies only to these scenes.
     """
     from stepscore.analysis import compare as compare_runs
     from stepscore.analysis.tables import comparison_tables

@@ -19,7 +19,7 @@ def export(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_file, metavar="FILE", help="The file; for rerun it ends in .rrd."
+            "--out", "-o", callback=new_file, metavar="FILE", help="File to write. For rerun it ends in .rrd."
         ),
     ],
     to: Annotated[str, typer.Option("--to", metavar="TOOL", help="The tool that opens it: rerun.")],
@@ -34,7 +34,7 @@ def export(
         typer.Option(
             "--videos",
             metavar="HOW",
-            help="encoded: copied as recorded where the tool plays that codec, else as images; images; or none.",
+            help="Copy videos as recorded if playable (encoded), as images, or none.",
         ),
     ] = "encoded",
     source: options.RunSource = None,

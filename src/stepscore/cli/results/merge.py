@@ -1,4 +1,4 @@
-"""``stepscore merge``: make one run of shards or of several runs, or one labels file of several."""
+"""``stepscore merge``: merge shards or runs into one run, or labels files into one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from stepscore.runs import Merged
 
 MAX_PRINTED = 20
-"""Lines about what is missing or contradicts itself that are printed; run.json has all."""
+"""Printed lines about missing or contradictory parts; run.json has all."""
 
 
 def merge(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="One or more run folders; or labels files.")
+        list[Path], typer.Argument(metavar="RUN", help="One or more run folders, or labels files.")
     ],
     out: Annotated[
         Path | None,
@@ -31,23 +31,21 @@ def merge(
             "-o",
             callback=new_folder,
             metavar="RUN",
-            help="The merged run: a new folder, or one of those given; default: the folder whose shards are merged. "
-            "Of labels files: the new file (Parquet).",
+            help="Merged run or labels file (Parquet). Default: the folder of the shards.",
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Merge what is there, though shards or episodes are missing or contradict each other.",
+            help="Merge even if shards or episodes are missing or contradict each other.",
         ),
     ] = False,
 ) -> None:
     """Merge shards, runs of one protocol, or labels files.
 
-    The tables are byte for byte those of one undivided run, usage apart. Of an episode that is there more than once,
-    the latest successful judgement is taken. Where something is missing it is listed, and the exit code is 1.
-    Labels files (of `annotate --shard`) are merged to one file.
+    The tables equal those of one undivided run, except for usage. Of an episode judged more than once, the latest
+    successful judgement is taken. Missing parts are listed, with exit code 1.
     """
     from stepscore.runs import merge as merge_runs
 

@@ -53,8 +53,7 @@ def metrics(
         typer.Option(
             "--by",
             metavar="A,B",
-            help="Group by any of dataset, robot, task, policy, judge, model, protocol. "
-            "Default: policy; with --show judge, all episodes together.",
+            help="Group by dataset, robot, task, policy, judge, model, protocol. Default: policy (judge: none).",
         ),
     ] = None,
     show: Annotated[
@@ -68,7 +67,7 @@ def metrics(
         typer.Option(
             "--channel",
             metavar="NAME",
-            help="Channel of the curve to measure; only progress is comparable across episodes.",
+            help="Channel of the curve. Only progress is comparable across episodes.",
         ),
     ] = "progress",
     labels: options.TruthFile = None,
@@ -81,7 +80,7 @@ def metrics(
             "--max-error",
             metavar="SHARE",
             callback=between(0, 0.499, above=True),
-            help="With --show abstention: the share of accepted verdicts on success that may be wrong.",
+            help="Share of accepted verdicts that may be wrong, with --show abstention.",
         ),
     ] = 0.05,
     validation: options.ValidationFile = None,
@@ -149,7 +148,7 @@ def metrics(
 
 @dataclass(frozen=True)
 class _Results:
-    """What the tables asked for are made of; empty where they do not need it."""
+    """The inputs of the requested tables; empty if they do not need them."""
 
     estimates: list[GroupEstimate]
     subgoals: list[SubgoalTable]
@@ -158,7 +157,7 @@ class _Results:
     accepted: list[Abstention] | None
 
     def records(self, show: Show) -> list[dict[str, Any]]:
-        """Return what --json prints: every row of the tables asked for."""
+        """Return the rows of the requested tables, for --json."""
         from stepscore.analysis.tables import abstention_records, failure_mode_records, judge_records
 
         rows: list[dict[str, Any]] = []
@@ -173,7 +172,7 @@ class _Results:
     def tables(
         self, show: Show, episodes: EpisodeMetrics, note: str, notes: tuple[str, ...]
     ) -> list[PrintedTable]:
-        """Return what a person reads of them; ``notes`` stand below the tables of metrics."""
+        """Return the tables to print; ``notes`` are printed below the tables of metrics."""
         from stepscore.analysis.tables import (
             abstention_tables,
             conditioned_tables,
@@ -193,7 +192,7 @@ class _Results:
             found += conditioned_tables(self.estimates, revision=revision, note=note, success_name=name)
         found = with_notes(found, notes)
         judged = {table.group["task"] for table in self.subgoals if table.source == "judge"}
-        # Labels of subgoals are the same for every run, so the main tables do not show them alone.
+        # Labels of subgoals are the same for every run, so the main tables do not show only them.
         shown = [t for t in self.subgoals if show is not Show.MAIN or t.group["task"] in judged]
         subgoals = subgoal_matrices(shown)
         if show in (Show.SUBGOALS, Show.ALL):
@@ -285,7 +284,7 @@ def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format
 
 
 def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
-    """Return how policies fail: once for every judge, where there are several."""
+    """Return how policies fail: once for every judge if there are several."""
     from stepscore.analysis import episode_groups, failure_modes_by_policy
 
     groups = episode_groups(episodes, apart)

@@ -26,7 +26,7 @@ def plot(
         typer.Option(
             "--kind",
             metavar="A,B",
-            help="Any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay; or all.",
+            help="all, or any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay.",
         ),
     ] = "all",
     episode: Annotated[
@@ -40,7 +40,7 @@ def plot(
         typer.Option(
             "--metrics",
             metavar="A,B",
-            help="Metrics of leaderboard and differences; see `stepscore ls metrics`.",
+            help="Metrics of leaderboard and differences (`stepscore ls metrics`).",
         ),
     ] = None,
     revision: options.Revision = DEFAULT_REVISION,
@@ -49,7 +49,7 @@ def plot(
     view: Annotated[
         str | None,
         typer.Option(
-            "--view", metavar="NAME", help="Camera of trace, sheet and overlay; default: the main view."
+            "--view", metavar="NAME", help="Camera of trace, sheet and overlay. Default: the main view."
         ),
     ] = None,
     width: Annotated[
@@ -58,7 +58,7 @@ def plot(
             "--width",
             callback=between(0.5, 100),
             metavar="INCHES",
-            help="Width of the figures; 3.4 is a paper's column.",
+            help="Width of the figures. 3.4 is a paper's column.",
         ),
     ] = 3.4,
     source: options.RunSource = None,
@@ -66,7 +66,7 @@ def plot(
 ) -> None:
     """Draw figures for a paper, or an episode's video.
 
-    Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
+    Prints the files written. With --kind all, kinds that cannot be drawn from these runs are listed and left out.
     """
     from stepscore._imports import check_extra
     from stepscore.report import KINDS
@@ -100,7 +100,7 @@ def plot(
 
 
 def _figures_in(folder: Path, kinds: list[str]) -> list[Path]:
-    """Return the files of a folder that figures of these kinds may replace; a name may have an episode or a page."""
+    """Return the files in a folder that figures of these kinds may replace, for any episode or page."""
     names = "|".join(
         f"{kind}_.*" if kind in ("trace", "sheet", "overlay") else rf"{kind}(-\d+)?" for kind in kinds
     )

@@ -39,8 +39,8 @@ def report(
 ) -> None:
     """Write a page with leaderboards, failure modes and an explorer.
 
-    RUN may also be the folder of one audit (what every probe showed, and the episodes behind it) or of one board of
-    judges. Without --copy-videos the page links to the original video files.
+    RUN may also be the folder of one audit or of one board of judges. Without --copy-videos the page links to the
+    original video files.
     """
     from stepscore.report import page_kind, write_audit_report, write_board_report, write_report
     from stepscore.runs import open_run

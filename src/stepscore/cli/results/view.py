@@ -19,7 +19,7 @@ def view(
     port: Annotated[
         int,
         typer.Option(
-            "--port", callback=between(0, 65535), metavar="N", help="Port on 127.0.0.1; 0 chooses a free one."
+            "--port", callback=between(0, 65535), metavar="N", help="Port on 127.0.0.1. 0 chooses a free one."
         ),
     ] = 7474,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,

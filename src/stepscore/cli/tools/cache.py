@@ -1,4 +1,4 @@
-"""``stepscore cache``: manage the cache of models' answers, and what was fetched of recordings on other machines."""
+"""``stepscore cache``: manage the cache of models' answers and of remote recordings."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def recordings(
     output_format: FormatName = None,
     json: Json = False,
 ) -> None:
-    """Print how much is kept of recordings on other machines (the Hub, buckets), or delete it."""
+    """Print or delete the cache of remote recordings (Hub, buckets)."""
     from datetime import UTC, datetime
 
     from stepscore.episodes.remote import cache_limit, fetched_datasets, remove_fetched

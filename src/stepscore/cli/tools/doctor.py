@@ -18,15 +18,15 @@ from stepscore.cli.tables import out, print_result, table
 from stepscore.errors import install_command
 
 CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydantic", "starlette")
-"""Packages of the core whose versions matter most to a report of a bug."""
+"""Packages of the core whose versions matter most in a bug report."""
 NOTES = {
-    "embedded": "in the package, for scenes of `stepscore sim` alone",
+    "embedded": "in the package, only for scenes of `stepscore sim`",
     "mock": "for tests",
     "openai-api": "asks a server: OpenAI's, with the key in OPENAI_API_KEY, or -M base-url=URL",
     "sglang": "asks a server on this machine, or -M base-url=URL",
     "vllm": "asks a server on this machine, or -M base-url=URL",
 }
-"""What a backend that can run here still asks for."""
+"""What a backend that can run here still needs."""
 
 Row = dict[str, Any]
 
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def doctor(output_format: FormatName = None, json: Json = False) -> None:
     """Show what is installed and which judges and models run here.
 
-    Nothing is loaded, downloaded or asked: a model that can run may still lack its weights or its server.
+    Nothing is loaded or downloaded: a model that can run may still lack its weights or its server.
     """
     chosen = chosen_format(output_format, json=json)
     found = examine()
@@ -114,10 +114,10 @@ def _judges(ready: set[str]) -> list[Row]:
 def _examined(
     name: str, get: Callable[[str], Callable[..., object]], row: Callable[[str, Callable[..., object]], Row]
 ) -> Row:
-    """Return the row of something registered; a package of another's that cannot be imported is one of them."""
+    """Return the row of a registered object; a third-party package may fail to import."""
     try:
         return row(name, get(name))
-    except Exception as error:  # an entry point is anyone's code
+    except Exception as error:  # third-party code may raise anything
         return {"name": name, "ready": False, "note": f"cannot be imported: {type(error).__name__}: {error}"}
 
 
@@ -129,7 +129,7 @@ def _version(package: str) -> str | None:
 
 
 def _tables(found: dict[str, Any]) -> list[PrintedTable]:
-    """Return what is found as tables, as a report of a bug shows them."""
+    """Return the findings as tables for a bug report."""
     versions = {name: found[name] for name in ("stepscore", "python", "platform")} | found["packages"]
     tables = [_printed("Versions", ("name", "version"), list(versions.items()))]
     for title, ready in (("Extras", "installed"), ("Models", "runs here"), ("Judges", "runs here")):
@@ -148,5 +148,5 @@ def _print(title: str, rows: list[Row], ready: str) -> None:
     listing = table(title, ["name", ready, "note"], cells)
     for column in listing.columns:
         column.justify = "left"
-        column.no_wrap = column is not listing.columns[-1]  # of text, notes alone are long
+        column.no_wrap = column is not listing.columns[-1]  # of text, only notes are long
     out().print(listing)

@@ -27,16 +27,14 @@ class Kind(StrEnum):
 def ls(
     kind: Annotated[
         Kind | None,
-        typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
+        typer.Argument(metavar="[KIND]", help="Kind to list. Default: the names of all."),
     ] = None,
     only: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one of them; default: all.")
+        str | None, typer.Argument(metavar="[NAME]", help="Only this name. Default: all.")
     ] = None,
     published: Annotated[
         bool,
-        typer.Option(
-            "--published", help="With models: the published reward models whose profile is known, one a row."
-        ),
+        typer.Option("--published", help="List published reward models with a known profile (with models)."),
     ] = False,
     output_format: FormatName = None,
     json: Json = False,
@@ -64,7 +62,7 @@ def ls(
 
 
 def _only(rows: list[dict[str, str]], kind: Kind, name: str | None) -> list[dict[str, str]]:
-    """Return the row of one name, all without one; a model is found with and without the text after its slash."""
+    """Return the row of one name, or all rows; a model is found with or without the text after its slash."""
     if name is None:
         return rows
     found = [row for row in rows if row["name"].partition("/")[0] == name.partition("/")[0]]
@@ -79,7 +77,7 @@ def _table(title: str, rows: list[dict[str, str]]) -> PrintedTable:
 
 
 def _print_names(names: dict[str, list[str]], form: Format) -> None:
-    """Print the names of every kind, and how to read more of one."""
+    """Print the names of every kind, and the command for more about one."""
     if form is not Format.TABLE:
         rows = [{"kind": kind, "name": name} for kind, listed in names.items() for name in listed]
         print_result(form, [_table("Names", rows)], names, csv_rows=rows)

@@ -28,8 +28,8 @@ def serve_template(
 ) -> None:
     """Write a chat template for `vllm serve`.
 
-    With it, topreward asks a served model exactly what it asks a model under hf/. Other requests get the model's
-    own template, unchanged.
+    With it, topreward asks a served model exactly what it asks a model under hf/. Other requests still get the
+    model's own template.
     """
     from stepscore.models.api import template_with_raw_turn
     from stepscore.models.checkpoints import chat_template_of

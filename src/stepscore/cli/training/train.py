@@ -36,13 +36,13 @@ Folder = Annotated[
 EvalDatasets = Annotated[
     list[Path],
     typer.Option(
-        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save; repeatable."
+        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save. Repeatable."
     ),
 ]
 MaxMinutes = Annotated[
     float | None,
     typer.Option(
-        "--max-minutes", callback=between(0, MANY), help="Stop after this long; the same command resumes."
+        "--max-minutes", callback=between(0, MANY), help="Stop after this time. Rerun the command to resume."
     ),
 ]
 GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "views", "eval_datasets")
@@ -70,7 +70,7 @@ SarmTraining = Annotated[
     ),
 ]
 PRINT_EVERY_S = 10.0
-"""Seconds between two lines about the steps, where there is no terminal for a bar."""
+"""Seconds between two progress lines without a terminal."""
 
 
 @app.command("vlm")
@@ -92,9 +92,9 @@ def vlm(
 ) -> None:
     """Train a vision-language model to judge from video how far a task is done.
 
-    It is trained on statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed
-    videos) and on the questions of stepeval, procvlm and hop, with their right answers from the labels. Stop it at
-    any time: the same command resumes. `--model hf/CHECKPOINT` judges with the result.
+    It learns from statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed videos)
+    and from the questions of stepeval, procvlm and hop, answered by the labels. Rerun the command to resume. Judge
+    with `--model hf/CHECKPOINT`.
     """
     from stepscore.training.vlm import VlmJob
 
@@ -115,11 +115,11 @@ def sarm(
     folder: Folder,
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labels; default: DATASET/labels.parquet."),
+        typer.Option("--labels", metavar="FILE", help="Labels. Default: DATASET/labels.parquet."),
     ] = None,
     views: Annotated[
         str | None,
-        typer.Option("--views", metavar="A,B", help="Cameras; default: those of the first episode."),
+        typer.Option("--views", metavar="A,B", help="Cameras. Default: those of the first episode."),
     ] = None,
     *,
     training: SarmTraining,
@@ -130,8 +130,8 @@ def sarm(
 ) -> None:
     """Train a stage-aware reward model (SARM) that predicts stage and progress from video.
 
-    Every frame is encoded once by a frozen encoder; two small transformers are trained on the features. Stop it at
-    any time: the same command resumes. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
+    A frozen encoder encodes every frame once; two small transformers are trained on the features. Rerun the command
+    to resume. Judge with `--judge sarm --model sarm/CHECKPOINT`.
     """
     from stepscore.training.sarm import SarmJob, SarmTrainConfig
 

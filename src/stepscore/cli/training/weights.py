@@ -137,7 +137,7 @@ def weights(
 
 
 def _refuse_unknown(run: Run, frames: RunFrames) -> None:
-    """Raise OptionError where not one frame has a known progress: there is nothing to weight by."""
+    """Raise OptionError if not one frame has a known progress: there is nothing to weight by."""
     if frames.known:
         return
     errors = [error for error in run.judgements().column("error").to_pylist() if error]

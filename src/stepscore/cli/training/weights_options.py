@@ -59,7 +59,7 @@ class WeightingKeys:
     """How frames are weighted; the defaults are those of the method.
 
     Attributes:
-        chunk_size: Actions in a chunk of the policy; rabc needs it.
+        chunk_size: Actions in a chunk of the policy. Required by rabc.
         kappa: rabc: gain over a chunk from which the weight is 1 (0.01).
         fallback_weight: rabc: weight of unknown frames (1).
         tau: awr: exp(tau A), or tau exp(A) (2).
@@ -68,7 +68,7 @@ class WeightingKeys:
         tau_role: awr: inverse-temperature or prefactor (inverse-temperature).
         drop_stalls: Weight 0 if progress stalls for this many seconds.
         still: Largest change of progress within a stall (0.01).
-        done: Progress from which the task counts as done, and nothing as a stall (0.95).
+        done: Progress at which the task counts as done (0.95).
         dense_channel: rabc: channel to write as LeRobot's progress_dense.
     """
 
@@ -101,7 +101,7 @@ Top = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="METRIC", help="Metric to rank them by; see `stepscore ls metrics`."),
+    typer.Option("--by", metavar="METRIC", help="Metric to rank the episodes by (`stepscore ls metrics`)."),
 ]
 PerTask = Annotated[bool, typer.Option("--per-task", help="Keep the share of each task.")]
 FailuresOption = Annotated[

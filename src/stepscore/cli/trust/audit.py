@@ -14,7 +14,7 @@ from stepscore._progress import track, tracked_by
 from stepscore.cli import options
 from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
-from stepscore.cli.judging.shards import print_shard
+from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import AUDIT, PAGE, Force, check_output, new_folder
 from stepscore.cli.progress import PhasesBar, show_progress
 from stepscore.cli.tables import err, print_result
@@ -34,7 +34,7 @@ AuditShard = Annotated[
     typer.Option(
         "--shard",
         metavar="I/N",
-        help="Judge only part I of N; finally, run without it to merge.",
+        help="Judge only part I of N. Run without it to merge.",
         rich_help_panel=options.SHARDS,
     ),
 ]
@@ -42,10 +42,10 @@ AuditShard = Annotated[
 
 @dataclass(frozen=True)
 class AuditOutput:
-    """What is written beside the results.
+    """What is written besides the results.
 
     Attributes:
-        measured_by: Who makes the audit; stated in validation.json.
+        measured_by: Who makes the audit, for validation.json.
         page: Write the result as a page, too: AUDIT/report.html.
     """
 
@@ -59,7 +59,9 @@ def audit(
     name: Annotated[
         str,
         typer.Option(
-            "--judge", metavar="JUDGE", help="Judge to audit, see `stepscore ls judges`; or FILE.py:CLASS."
+            "--judge",
+            metavar="JUDGE",
+            help="Judge to audit (`stepscore ls judges`), or your own FILE.py:CLASS.",
         ),
     ],
     out: Annotated[
@@ -69,7 +71,7 @@ def audit(
             "-o",
             callback=new_folder,
             metavar="AUDIT",
-            help="Folder of the audit; an existing one goes on.",
+            help="Folder of the audit. An existing one is resumed.",
         ),
     ],
     *,
@@ -94,8 +96,8 @@ def audit(
 ) -> None:
     """Probe a judge with episodes whose right answer is known.
 
-    Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
-    difference stand beside it. The same command goes on with an audit that was stopped, and merges one of shards.
+    Every probe has an effect with an interval and passes, warns or fails. The clock, the constant and the image
+    difference are audited too. Rerun the command to resume an audit, or to merge the shards of one.
     """
     from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences, read_texts
     from stepscore.audit import audit as run_audit
@@ -143,7 +145,7 @@ def audit(
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
         raise typer.Exit(1) from None
     written = result.write(out, output.measured_by)
-    if output.page:  # before anything is printed: what reads the output may have left, as head does
+    if output.page:  # before anything is printed: the reader of the output may have closed it, as head does
         from stepscore.report import write_audit_report
 
         with show_progress():
@@ -161,7 +163,7 @@ def audit(
 
 
 class _AuditBars(RunBars):
-    """The bars of an audit's runs, and one for what is done before, between and after them."""
+    """The bars of an audit's runs, and one for the work before, between and after them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +179,7 @@ class _AuditBars(RunBars):
         super().__exit__(*details)
 
     def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
-        """Return the items and show how many were taken: below the bar of a run, or instead of it once it is full."""
+        """Return the items and show how many were taken, below the bar of a run or instead of a full one."""
         if self._bar is not None and not self._bar.full:
             yield from self._bar.track(items, title, total)
             return
@@ -191,7 +193,7 @@ class _AuditBars(RunBars):
 def _judge_shard(
     episodes: Episodes, judge: Judge, out: Path, shard: Shard, audit_options: AuditOptions
 ) -> None:
-    """Judge a shard of every run of an audit, and print how large a part of each it is."""
+    """Judge a shard of every run of an audit, and print its share of each."""
     from stepscore.audit import audit_shard
     from stepscore.runs import CallOptions
 

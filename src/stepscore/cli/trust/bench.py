@@ -31,7 +31,7 @@ class BoardOutput:
     Attributes:
         published: Print RoboValue's figures, of other data, below the board.
         front: Accuracy of the Pareto front against cost.
-        measured_by: Who measures; stated in the rows.
+        measured_by: Who measures, for the rows.
     """
 
     published: bool = False
@@ -54,7 +54,7 @@ def bench(
             "-o",
             callback=new_folder,
             metavar="BOARD",
-            help="Folder of the board; rows are added to it.",
+            help="Folder of the board. Rows are added to it.",
         ),
     ] = None,
     judges: Annotated[
@@ -62,7 +62,7 @@ def bench(
         typer.Option(
             "--judges",
             metavar="A,B:KEY=VALUE",
-            help="Judges with their options, see `stepscore ls judges`; may be repeated.",
+            help="Judges with their options (`stepscore ls judges`). Repeatable.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     models: Annotated[
@@ -70,7 +70,7 @@ def bench(
         typer.Option(
             "--models",
             metavar="M,N:KEY=VALUE",
-            help="Models for the judges that ask one, with their options; may be repeated.",
+            help="Models for the judges, with their options. Repeatable.",
         ),
     ] = [],  # noqa: B006
     entries: Annotated[
@@ -78,18 +78,18 @@ def bench(
         typer.Option(
             "--entries",
             metavar="FILE",
-            help="Judges with model, options and label, as a list (YAML), instead of or beside --judges.",
+            help="YAML list of judges with model, options and label.",
         ),
     ] = None,
     rows: Annotated[
         list[Path],
-        typer.Option(
-            "--rows", metavar="FILE", help="A row that others measured on this data; may be repeated."
-        ),
+        typer.Option("--rows", metavar="FILE", help="Row that others measured on this data. Repeatable."),
     ] = [],  # noqa: B006
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Measure this row again and compare; adds nothing."),
+        typer.Option(
+            "--check", metavar="FILE", help="Measure this row again and compare, without adding anything."
+        ),
     ] = None,
     preset: Annotated[
         str | None,
@@ -124,8 +124,8 @@ def bench(
 ) -> None:
     """Compare judges on labelled episodes: accuracy, cost and latency.
 
-    The clock, the constant and the image difference always stand beside them. A judge that cannot be asked is a row
-    that says why. The same command goes on with a board that was stopped; another one adds its judges.
+    The clock, the constant and the image difference are always included. A judge that cannot run gets a row with the
+    reason. Rerun the command to resume a board, or another one to add judges to it.
     """
     from stepscore.audit.board import (
         BenchOptions,
@@ -250,7 +250,7 @@ def _with_given(
     questions: Path | None,
     goal: str | None,
 ) -> BenchmarkParts:
-    """Return the parts of the benchmark, those of the command line in the place of its own."""
+    """Return the parts of the benchmark, overridden by the command line."""
     return replace(
         parts,
         labels=labels or parts.labels,
@@ -273,7 +273,7 @@ def _check(
     judges: Sequence[Entry],
     form: Format,
 ) -> None:
-    """Measure a row again; exit with 1 where it does not reproduce."""
+    """Measure a row again; exit with 1 if it does not reproduce."""
     from stepscore.audit.board import check_row, check_table, read_row
 
     row = read_row(file)

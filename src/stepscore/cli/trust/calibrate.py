@@ -62,7 +62,7 @@ def calibrate(
         typer.Option(
             "--success-channel",
             metavar="NAME",
-            help="Channel of the success map; default: margin where there is one, else progress.",
+            help="Channel of the success map. Default: margin if there is one, else progress.",
         ),
     ] = None,
     success_mode: Annotated[

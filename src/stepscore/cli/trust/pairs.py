@@ -74,7 +74,7 @@ def score_command(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
+            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder. An existing one is resumed."
         ),
     ],
     source: Annotated[
@@ -85,8 +85,7 @@ def score_command(
         typer.Option(
             "--columns",
             metavar="A=FIELD,...",
-            help="Read pairs of images from another tool's JSON file by its fields, for example "
-            "images=image,label=answer,span=bin; or a YAML file of them.",
+            help="Fields of another tool's pairs, for example images=image,label=answer, or a YAML file.",
         ),
     ] = None,
     images: Annotated[
@@ -94,7 +93,7 @@ def score_command(
         typer.Option(
             "--images",
             metavar="PATH",
-            help="Folder or zip archive of the images, with --columns; default: the file's folder.",
+            help="Folder or zip archive of the images, with --columns. Default: the file's folder.",
         ),
     ] = None,
     by: Annotated[
@@ -102,8 +101,7 @@ def score_command(
         typer.Option(
             "--by",
             metavar="compare|curve",
-            help="Ask about exactly the two frames of a pair, or score the curve over the whole video; default: "
-            "compare where the judge can.",
+            help="Ask about the two frames, or score the whole curve. Default: compare if possible.",
         ),
     ] = None,
     consistency: Annotated[
@@ -134,10 +132,10 @@ def score_command(
     output_format: FormatName = None,
     json: Json = False,
 ) -> None:
-    """Score a judge on pairs: the share of right signs by span, with the clock and the constant beside it.
+    """Score a judge on pairs: the share of right signs by span, with the clock and the constant below.
 
-    A judge that compares frames is asked about exactly the two frames of each pair; --consistency also asks whether
-    its answers fit together.
+    A judge that compares frames is asked about the two frames of each pair. --consistency also asks whether its
+    answers are consistent with each other.
     """
     from stepscore.audit.pairs import (
         ConsistencyOptions,
@@ -207,7 +205,7 @@ def _from_file(path: Path, columns: str, images: Path | None) -> AskedPairs:
 
 
 def _print_dry_run(test: PairTest, call_options: CallOptions, views: list[str] | None) -> None:
-    """Print what would be asked."""
+    """Print the planned questions."""
     what = "pairs" if test.by == "compare" else "episodes"
     print_dry_run(test.shown, test.scored, call_options, views, what)
     for name, part in test.plan.parts.items() if test.plan is not None else ():
@@ -216,7 +214,7 @@ def _print_dry_run(test: PairTest, call_options: CallOptions, views: list[str] |
 
 
 def _finish(runs: Sequence[Run], out: Path) -> None:
-    """Print where the run is, and what could not be judged; exit with 1 where something could not."""
+    """Print the run's path and the failed pairs; exit with 1 if there are any."""
     failures: dict[str, str] = {}
     for run in runs:
         rows = run.judgements().select(["episode_id", "error"]).to_pylist()

@@ -32,7 +32,11 @@ def tune(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_folder, metavar="TUNED", help="Its folder; an existing one goes on."
+            "--out",
+            "-o",
+            callback=new_folder,
+            metavar="TUNED",
+            help="Folder of the tuning. An existing one is resumed.",
         ),
     ],
     over: Annotated[
@@ -63,9 +67,8 @@ def tune(
 ) -> None:
     """Choose a judge's options by labels and cost.
 
-    Every combination is judged on one part of the labelled scenes; of those as good as the best, the cheapest is
-    chosen. It, the default and the Pareto front are then judged on the other part. The same command goes on with a
-    tuning that was stopped.
+    Every combination is judged on one part of the labelled scenes; the cheapest of those as good as the best is
+    chosen. The choice, the default and the Pareto front are then judged on the other part. Rerun to resume.
     """
     from stepscore.audit.tune import TuneOptions, plan_tuning, planned_calls, tune_tables
     from stepscore.audit.tune import tune as run_tuning
@@ -152,7 +155,7 @@ def _command(
 
 
 def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
-    """Return what a tuning will judge, and what that takes."""
+    """Return the planned trials and their cost."""
     (choose, test), trials = plan.split.scenes, len(plan.grid.trials)
     judged = (
         f"{trials} trials ({plan.grid.combinations} combinations) on {len(plan.split.choose)} episodes of {choose} "
@@ -169,7 +172,7 @@ def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
 
 
 def _print_end(tuned: Tuned, written: Path) -> None:
-    """Print what was spent, where it is, and how to judge with the choice."""
+    """Print the money spent, if any, and the command that judges with the choice."""
     spent = tuned.spent
     cost = "unknown" if spent.cost is None else f"{'' if spent.exact else 'at most '}{spent.cost:.4f}"
     lines = [

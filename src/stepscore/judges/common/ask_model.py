@@ -1,4 +1,4 @@
-"""How a judge sends its requests: what the model must be capable of, and several requests at a time."""
+"""How a judge sends its requests: required capabilities, and several requests at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscore.models import (
 )
 
 MAX_CONCURRENT_REQUESTS = 8
-"""Requests of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
+"""Concurrent requests of one episode: enough for a busy server, few enough decoded frames in memory."""
 
 R = TypeVar("R", Answer, Scores, ProgressPredictions)
 
@@ -36,7 +36,7 @@ def require(
     heads: bool = False,
     structured: bool = False,
 ) -> None:
-    """Raise CapabilityError where the model cannot answer as the judge needs.
+    """Raise CapabilityError if the model cannot answer as the judge needs.
 
     Args:
         model: The model that will be asked.
@@ -45,7 +45,7 @@ def require(
         scores: It must return log-probabilities of chosen tokens.
         stages: It must predict stages.
         heads: It must have the heads of a reward model.
-        structured: It must hold a generated answer to a schema.
+        structured: It must constrain a generated answer by a schema.
     """
     can = model.capabilities
     if stages and not can.stages:
@@ -59,7 +59,7 @@ def require(
         )
     if structured and not can.structured:
         raise CapabilityError(
-            f"{judge}: structured=true needs a model that can be held to a schema, which {model.name} cannot. "
+            f"{judge}: structured=true needs a model that supports answer schemas, unlike {model.name}. "
             "Leave the option out, or choose embedded, hf/, vllm/, sglang/ or openai-api/."
         )
     if not can.images:
@@ -87,7 +87,7 @@ async def ask_answers(ask: Ask, requests: Sequence[Generate]) -> list[Answer]:
 
 
 def least_mass(answers: Iterable[Answer]) -> dict[str, float]:
-    """Return the fact ``schema_mass`` of several answers: the smallest; nothing where no model stated it."""
+    """Return the fact ``schema_mass`` of several answers: the smallest; nothing if no model stated it."""
     known = [answer.schema_mass for answer in answers if answer.schema_mass is not None]
     return {"schema_mass": min(known)} if known else {}
 
@@ -103,7 +103,7 @@ async def ask_progress(ask: Ask, requests: Sequence[PredictProgress]) -> list[Pr
 
 
 async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list[R]:
-    """Return all responses. After a failure no more is sent, and those under way are waited for: they are paid."""
+    """Return all responses. After a failure nothing more is sent, but calls in flight are awaited: they are paid."""
     slots, failed = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS), list[Exception]()
 
     async def send(request: Request) -> Response | None:

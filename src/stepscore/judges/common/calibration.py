@@ -1,7 +1,7 @@
 """Calibration files: a judge's score mapped to labelled progress and to the probability of success.
 
-``stepscore calibrate RUN -o map.json`` writes one; ``-J calibration=map.json`` applies it. A map holds for
-the judge, the options and the weights it was fitted with, and is refused anywhere else.
+``stepscore calibrate RUN -o map.json`` writes one; ``-J calibration=map.json`` applies it. A map is valid only for
+the judge, options and weights it was fitted with.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_FILE_BYTES = 100_000_000
 """Longest calibration map that is read."""
 
 IDENTITY_KEYS = ("weights", "gate", "revision", "root")
-"""Parts of a model's description that tell its weights from others of the same name."""
+"""Parts of a model's description that identify its weights among others of the same name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class FittedMap:
     """Maps and the judge they belong to.
 
     Attributes:
-        map: The map to progress; ``None`` where no progress was labelled.
+        map: The map to progress; ``None`` if no progress was labelled.
         channel: Series of the curve that it takes: ``progress``, ``margin``, ``raw`` ...
         judge: Name of the judge it was fitted for.
         version: That judge's version.
@@ -54,7 +54,7 @@ class FittedMap:
         identity: Digests of the model's weights, or the revision its server reports; ``None`` in files of format 1.
         success: The map to the probability of success, where one was fitted.
         fingerprints: Of all episodes that either map was fitted on; none are known in files of format 1.
-        done_at: Mapped progress at the end that separates labelled successes from failures best; ``None`` where
+        done_at: Mapped progress at the end that separates labelled successes from failures best; ``None`` if
             nothing says so.
     """
 
@@ -103,7 +103,7 @@ class FittedMap:
         judged = replace(judgement, curve=self.apply(judgement.curve), facts=facts)
         if self.success is None or not self.success.holds_for(episode):
             return judged
-        # From the curve as it was: the map may take the progress that the other one has just replaced.
+        # From the original curve: the map may take the progress that the other one has just replaced.
         probabilities = self.success.probabilities(judgement.curve, episode)
         assert judged.curve is not None
         channels = {**judged.curve.channels, PROBABILITY_CHANNEL: probabilities}
@@ -127,7 +127,7 @@ class Calibratable(Protocol):
         """Rises when the same input may score differently."""
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, as JSON values."""
+        """Return everything that can change a number, as JSON values."""
 
 
 class _Success(BaseModel):
@@ -215,7 +215,7 @@ def check_calibration(fitted: FittedMap, judge: Calibratable, model: Model | Non
 
 
 def calibration_mismatch(fitted: FittedMap, judge: Calibratable, model: Model | None) -> str | None:
-    """Return for which other judge, options or model a map was fitted; ``None`` where it holds for these."""
+    """Return for which other judge, options or model a map was fitted; ``None`` if for these."""
     if (fitted.judge, fitted.version) != (judge.name, judge.version):
         return (
             f"for the judge {fitted.judge!r} (version {fitted.version}), "
@@ -238,7 +238,7 @@ def calibration_mismatch(fitted: FittedMap, judge: Calibratable, model: Model | 
 
 
 def model_identity(description: Mapping[str, object] | None) -> dict[str, object]:
-    """Return what tells a model's weights from others of its name: digests, or the revision its server reports."""
+    """Return what identifies a model's weights: digests, or the revision that its server reports."""
     return {key: value for key, value in (description or {}).items() if key in IDENTITY_KEYS}
 
 
@@ -280,9 +280,9 @@ class CalibratedJudge:
             object.__setattr__(self, "fitted", fitted)
 
     def map_content(self) -> dict[str, object] | None:
-        """Return what of the map can change a number; ``None`` without one."""
+        """Return the part of the map that can change a number; ``None`` without a map."""
         return None if self.fitted is None else self.fitted.content()
 
     def calibrated(self, judgement: Judgement, episode: Episode) -> Judgement:
-        """Return a judgement with progress and success mapped, where there is a map."""
+        """Return a judgement with progress and success mapped if there is a map."""
         return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)

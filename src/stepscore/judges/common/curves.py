@@ -17,14 +17,7 @@ def progress_curve(
     *,
     clip: bool = False,
 ) -> Curve:
-    """Return a curve whose progress is unknown where a value lies outside of 0..1, which stays in channel ``raw``.
-
-    Args:
-        times: Seconds.
-        raw: Values; NaN where unknown.
-        channels: Further channels.
-        clip: Put a value outside at 0 or 1 instead.
-    """
+    """Return a curve whose progress is unknown outside 0..1 unless ``clip`` is set; ``raw`` keeps all values."""
     outside = (raw < 0) | (raw > 1)
     inside = np.clip(raw, 0, 1) if clip else np.where(outside, np.nan, raw)
     kept = {"raw": raw} if np.any(outside) else {}
@@ -32,6 +25,6 @@ def progress_curve(
 
 
 def success_at_end(curve: Curve, success_at: float) -> float:
-    """Return 1 where the last progress is at least ``success_at``, else 0; NaN where it is unknown."""
+    """Return 1 where the last progress is at least ``success_at``, else 0; NaN if it is unknown."""
     last = float(curve.progress[-1])
     return math.nan if math.isnan(last) else float(last >= success_at)

@@ -1,10 +1,8 @@
 """A number as the expectation over its tokens, from the log-probabilities of an answer.
 
-Of an answer that is held to a schema, it is the mean of the whole numbers at the number's place, where the tokenizer
-writes a number as one token (:func:`expected_numbers`).
-
-VLAC's published code calls it the rich form: in the place of a number token stands the mean of the number tokens
-among the ten most likely there, weighted by their probabilities p, of those with p > 0.1 p_max.
+In an answer constrained by a schema, it is the mean of the integers at the number's place, if the tokenizer writes a
+number as one token (:func:`expected_numbers`). In VLAC's published code, which calls it the rich form, it is the mean
+of the number tokens among the ten most likely ones, weighted by their probabilities p, of those with p > 0.1 p_max.
 """
 
 from __future__ import annotations
@@ -29,20 +27,19 @@ MAX_LOGPROBS = 20
 """Most log-probabilities that are requested at a token of an answer."""
 
 MAX_LOGPROBS_IN_ALL = 20_000
-"""Most log-probabilities of an answer: more do not fit into what is read of a server's response."""
+"""Most log-probabilities of an answer: more would exceed the limit of a server's response."""
 
 
 def logprobs_to_request(model: Model, max_tokens: int) -> int:
-    """Return how many log-probabilities to request at every token of an answer whose numbers are to be expected."""
+    """Return how many log-probabilities to request per token for the expected value of numbers."""
     return min(MAX_LOGPROBS, model.capabilities.answer_logprobs, MAX_LOGPROBS_IN_ALL // max_tokens)
 
 
 def expected_numbers(answer: Answer, schema: Schema) -> list[float]:
     """Return the expected value of each number of an answer, in order.
 
-    NaN where a number is unknown, has decimals, or is not one token of its own: a digit at the place of the first one
-    may stand for any number that begins with it. Nothing where the answer has another form than the schema, or came
-    without log-probabilities.
+    NaN if a number is unknown, has decimals, or is not one token: a first digit may begin any number. Nothing if the
+    answer does not fit the schema or has no log-probabilities.
     """
     if "".join(choice.token for choice in answer.choices) != answer.text or not answer.choices:
         return []
@@ -61,7 +58,7 @@ def expected_numbers(answer: Answer, schema: Schema) -> list[float]:
 
 
 def _expected_whole(choices: Sequence[TokenChoice], text: str) -> float:
-    """Return the mean of the whole numbers at the place of a number that is one token, a sign before it apart."""
+    """Return the mean of the integers at the place of a number that is one token, its sign aside."""
     *signs, number = choices
     sign = "".join(choice.token for choice in signs)
     if sign + number.token != text or sign not in ("", "+", "-"):
@@ -74,14 +71,10 @@ def _expected_whole(choices: Sequence[TokenChoice], text: str) -> float:
 
 
 def expected_number(choices: Sequence[TokenChoice], text: str) -> float:
-    """Return the expected value of a number that an answer states; NaN where its tokens do not give it.
+    """Return the expected value of the signed number ``text``; NaN if its tokens do not give it.
 
-    A number of one token is the mean described above. Of several tokens of one digit each, every digit's mean stands
-    in its place. (There the published code joins the means to a text that is not a number.) The sign is the answer's.
-
-    Args:
-        choices: The answer's tokens with their log-probabilities.
-        text: The answer, a signed number.
+    A number of one token is the mean described above. Of several tokens of one digit each, every digit is replaced by
+    its mean. (The published code joins the means to a text that is not a number.) The sign is the answer's.
     """
     if not choices or "".join(choice.token for choice in choices).strip() != text.strip():
         return math.nan
@@ -100,12 +93,7 @@ def expected_number(choices: Sequence[TokenChoice], text: str) -> float:
 
 
 def expected_value(top: Sequence[tuple[str, float]], digits: int | None = None) -> float:
-    """Return the mean of the number tokens among the most likely ones; NaN where none of them counts.
-
-    Args:
-        top: Tokens and their log-probabilities.
-        digits: Only numbers of so many digits; ``None`` for all.
-    """
+    """Return the mean of the number tokens among the most likely ones; NaN if none counts."""
     likeliest = sorted(top, key=lambda pair: -pair[1])[:TOP]
     if not likeliest:
         return math.nan

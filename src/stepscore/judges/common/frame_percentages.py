@@ -1,6 +1,6 @@
 """A strict parser of percentages by frame number, as GVL asks for them.
 
-A number counts only where the answer ties it to a frame: a JSON entry with both, or a line that begins with
+A number counts only if the answer ties it to a frame: a JSON entry with both, or a line that begins with
 the frame's number. Position counts for nothing: a list of bare numbers states no frame's percentage. A frame that
 two places of the answer state differently, ranges (``40-50%``), bounds (``< 5%``) and fractions that could be
 percent or not (``0.5``) are left out.
@@ -99,7 +99,7 @@ def _statements(after: str) -> list[re.Match[str]]:
 
 
 def _unlabelled(line: str) -> list[re.Match[str]]:
-    """Return a line's only percentage, where it stands first or is set off at the end: not in ``it is 50% open``."""
+    """Return a line's only percentage if it comes first or is set off at the end: not in ``it is 50% open``."""
     if _OTHER_FRAME.search(line):
         return []
     percents = list(_PERCENT.finditer(line))
@@ -143,7 +143,7 @@ def _json_entries(value: object) -> Iterator[tuple[int, float]]:
 
 
 def _entry_value(entry: Mapping[str, object]) -> float:
-    """Return the one percentage of an entry; NaN where it has none, or several that differ."""
+    """Return the one percentage of an entry; NaN if it has none, or several that differ."""
     values = {_json_percent(value) for key, value in entry.items() if _VALUE_KEY.search(key)}
     known = {value for value in values if not math.isnan(value)}
     return known.pop() if len(known) == 1 else math.nan

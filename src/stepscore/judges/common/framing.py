@@ -35,9 +35,9 @@ def sample_after_first(
 
     Args:
         episode: The episode.
-        points: So many points, evenly up to the last frame.
+        points: Number of points, evenly up to the last frame.
         fps: Or one every 1/fps seconds, and the last.
-        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_points: With ``fps``: at most this many, evenly spread.
         what: What needs two frames, for the message.
     """
     count = None if fps is not None else points + 1
@@ -64,7 +64,7 @@ def image_parts(
 
     Args:
         sampled: From :func:`sample_frames`.
-        layout: How several cameras stand together; see the table above.
+        layout: How several cameras are arranged; see the table above.
         size: Longer side of each camera's image in pixels; ``None`` for the recorded size.
         chosen: Which of the sampled timestamps, by number, repeats allowed; all by default.
         labelled: Put the frame's number and time, and the camera's name, before each image.

@@ -12,24 +12,19 @@ OptionCheck: TypeAlias = Callable[[str, object], None]
 """Takes an option's name and value; raises OptionError where the value is not allowed."""
 
 MOST = 100_000
-"""Most frames, points or tokens that an option may ask for; a slip of the finger must not fill the memory."""
+"""Most frames, points or tokens of an option, so that a typo cannot fill the memory."""
 
 
 def check_options(judge: object, **checks: OptionCheck) -> None:
-    """Check options of a judge.
-
-    Args:
-        judge: Has each option as an attribute.
-        checks: The check of each option, by its name: ``frames=whole(2), fps=optional(frame_rate())``.
-    """
+    """Check the options of a judge: ``frames=whole(2), fps=optional(frame_rate())``."""
     for name, check in checks.items():
         check(name, getattr(judge, name))
 
 
 def whole(least: int, most: int = MOST) -> OptionCheck:
-    """Return a check that allows whole numbers from ``least`` to ``most``."""
+    """Return a check that allows integers from ``least`` to ``most``."""
     return _number(
-        f"a whole number of at least {least} and at most {most}",
+        f"an integer from {least} to {most}",
         lambda v: isinstance(v, Integral) and least <= int(v) <= most,
     )
 
@@ -55,7 +50,7 @@ def image_size() -> OptionCheck:
 
 
 def seed() -> OptionCheck:
-    """Return a check that allows whole numbers of 64 bits, as servers take them."""
+    """Return a check that allows 64-bit integers, as servers do."""
     return whole(-(2**63), 2**63 - 1)
 
 
@@ -64,7 +59,7 @@ def boolean() -> OptionCheck:
 
     def check(name: str, value: object) -> None:
         if not isinstance(value, bool):
-            raise OptionError(f"{name} is {value!r}; it must be true or false.")
+            raise OptionError(f"{name} must be true or false, got {value!r}.")
 
     return check
 
@@ -74,7 +69,7 @@ def text() -> OptionCheck:
 
     def check(name: str, value: object) -> None:
         if not isinstance(value, str):
-            raise OptionError(f"{name} is {value!r}; it must be a text.")
+            raise OptionError(f"{name} must be a text, got {value!r}.")
 
     return check
 
@@ -107,6 +102,6 @@ def optional(check: OptionCheck) -> OptionCheck:
 def _number(allowed: str, is_allowed: Callable[[Any], bool]) -> OptionCheck:
     def check(name: str, value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, Real) or not is_allowed(value):
-            raise OptionError(f"{name} is {value!r}; it must be {allowed}.")
+            raise OptionError(f"{name} must be {allowed}, got {value!r}.")
 
     return check

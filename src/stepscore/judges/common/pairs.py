@@ -29,19 +29,19 @@ class FrameComparer(Protocol):
         *,
         repeat: int = 0,
     ) -> FloatArray:
-        """Return the judged change of each pair (before, after): above 0 for an advance, NaN where unknown.
+        """Return the judged change of each pair (before, after): above 0 for an advance, NaN if unknown.
 
         Args:
             episode: The episode, with its goal images.
             sampled: Its frames; the first is the start of the task, the last the end of the recording.
-            pairs: Numbers of sampled frames; an earlier one may stand second.
+            pairs: Numbers of sampled frames, in any order.
             ask: Sends requests.
             repeat: Number among several equal questions, each of which is asked.
         """
 
 
 def repeated(request: Generate, repeat: int) -> Generate:
-    """Return a request as the ``repeat``-th of its kind: cached on its own, and with a seed of its own."""
+    """Return a request as the ``repeat``-th of its kind, with its own cache key and seed."""
     seed = request.seed if request.seed is None else request.seed + repeat
     return replace(request, repeat=repeat, seed=seed)
 
@@ -51,8 +51,8 @@ class PairPreference:
     """How likely the first of two episodes got further.
 
     Attributes:
-        forward: The probability, asked with the first episode first; NaN where unknown.
-        swapped: The same probability, asked with the second episode first; ``None`` where that was not asked.
+        forward: The probability, asked with the first episode first; NaN if unknown.
+        swapped: The same probability, asked with the second episode first; ``None`` if that was not asked.
     """
 
     forward: float
@@ -60,7 +60,7 @@ class PairPreference:
 
     @property
     def probability(self) -> float:
-        """The mean of both orders, or the one that was asked; NaN where one that was asked is unknown."""
+        """The mean of both orders, or the one that was asked; NaN if one that was asked is unknown."""
         return self.forward if self.swapped is None else (self.forward + self.swapped) / 2
 
     @property

@@ -1,9 +1,8 @@
 """Strict parsers of answers in text.
 
-Every function here is pure. It returns what the answer states, or unknown: ``"unknown"`` for a
-verdict, NaN for a number, ``None`` for a list. Statements that contradict each other are unknown. Nothing is
-clipped, completed, or taken from position. A model's thinking (``<think> ... </think>``) is not part of its
-answer.
+Every function returns what the answer states, or unknown: ``"unknown"`` for a verdict, NaN for a number, ``None`` for
+a list. Contradictory statements are unknown. Nothing is clipped, completed, or taken from position. A model's
+thinking (``<think> ... </think>``) is not part of its answer.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _WORDS: Mapping[str, VerdictAnswer] = {
     "unclear": "unknown",
     "uncertain": "unknown",
 }
-# A verdict word that is a clause of its own: "Yes, it is open." and "Answer: no", but not "no doubt" and not
+# A verdict word that is a separate clause: "Yes, it is open." and "Answer: no", but not "no doubt" and not
 # "yes and no".
 _CLAUSE = re.compile(
     rf"(?:^|[.,;:!?\n(\"'*])[^\S\n]*[\"'*_`]*({'|'.join(_WORDS)})[\"'*_`]*"
@@ -47,13 +46,7 @@ _LEAD = re.compile(r"^\s*[\"'*_`#]*(?:(?:final )?(?:answer|verdict)[*_]*\s*:)?",
 
 @dataclass(frozen=True, slots=True)
 class SubgoalAnswer:
-    """An answer about one subgoal.
-
-    Attributes:
-        answer: ``"yes"``, ``"no"``, or ``"unknown"`` where it says so or cannot be parsed.
-        when_s: The timestamp it states, in seconds; NaN where it states none.
-        why: Its reason, as written.
-    """
+    """An answer about one subgoal: yes, no or unknown, the stated time in seconds (NaN if none), and the reason."""
 
     answer: VerdictAnswer
     when_s: float = math.nan
@@ -69,19 +62,19 @@ def strip_thinking(text: str) -> str:
 
 
 def normalize_text(text: str) -> str:
-    """Return a text as it is compared: lower case, single spaces, no punctuation around it."""
+    """Return a text for comparison: lower case, single spaces, no punctuation around it."""
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*_()[]")
 
 
 def parse_stated_number(
     text: str, pattern: str, begins: str | None = None, *, ignore_case: bool = False
 ) -> float:
-    """Return the number that an answer states in a strict form; NaN where it states none, or several that differ.
+    """Return the number that an answer states in a strict form; NaN if it states none, or several that differ.
 
     Args:
         text: The answer.
         pattern: Regular expression of a whole statement, whose one group is the number.
-        begins: How every statement begins. Where more begin than are whole, the answer is unknown. ``None``: the
+        begins: How every statement begins. If more begin than are whole, the answer is unknown. ``None``: the
             statement is the whole answer.
         ignore_case: Whether upper and lower case are the same.
     """
@@ -98,11 +91,11 @@ def parse_stated_number(
 
 
 def parse_tagged_percent(text: str, tag: str) -> float:
-    """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN where none is stated.
+    """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN if none is stated.
 
-    ``<score>+25%</score>`` is 0.25. The percent sign may be missing where the number cannot be a fraction
-    (``25``, ``-40.5``, ``0``); ``0.5`` without it could mean either, and is unknown. Tags that hold anything
-    else, and several tags that differ, are unknown. The value may lie outside 0..1; the caller decides.
+    ``<score>+25%</score>`` is 0.25. The percent sign may be missing if the number cannot be a fraction (``25``,
+    ``-40.5``, ``0``); ``0.5`` without it is ambiguous, so unknown. Other content, and several tags that differ, are
+    unknown. The value may lie outside 0..1.
     """
     inside = re.findall(rf"<{tag}>(.*?)</{tag}>", strip_thinking(text), re.DOTALL | re.IGNORECASE)
     values = {_tag_value(content) for content in inside}
@@ -110,7 +103,7 @@ def parse_tagged_percent(text: str, tag: str) -> float:
 
 
 def parse_subgoal_answer(text: str) -> SubgoalAnswer:
-    """Return the answer to a question about one subgoal: a JSON object with ``answer``, else a word of its own."""
+    """Return the answer to a question about one subgoal: a JSON object with ``answer``, else a single word."""
     answer = strip_thinking(text)
     entries = [entry for entry in _entries(answer) if "answer" in entry]
     if entries:
@@ -122,8 +115,8 @@ def parse_subgoal_answer(text: str) -> SubgoalAnswer:
 def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswer, ...]:
     """Return the answers to a question about several subgoals, one for each name; unknown for those not mentioned.
 
-    An entry is about a subgoal if it gives its number (from 1) or its name; one that gives both, and not of the
-    same, is about none. Without JSON, lines such as ``2. no - it slipped`` are read.
+    An entry is about a subgoal if it gives its number (from 1) or its name, and not those of two. Without JSON, lines
+    such as ``2. no - it slipped`` are parsed.
     """
     answer = strip_thinking(text)
     by_subgoal: list[list[SubgoalAnswer]] = [[] for _ in names]
@@ -141,11 +134,11 @@ def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswe
 
 
 def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
-    """Return the numbered actions that an answer says are left: empty where it says that none is, else ``None``.
+    """Return the numbered actions that an answer says are left: empty if it says none, else ``None``.
 
-    ProcVLM's format (model card): ``the following steps are required:`` and a list numbered from 1, or a
-    sentence with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Two
-    lists, or a list beside such a sentence, are ``None``.
+    ProcVLM's format (model card): ``the following steps are required:`` and a list numbered from 1, or a sentence
+    with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Contradictions are
+    ``None``.
     """
     answer = strip_thinking(text)
     listed = _LISTED.findall(answer)
@@ -159,7 +152,7 @@ def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
 
 
 def percent_value(digits: str, *, has_sign: bool) -> float:
-    """Return a stated number as percent; NaN where, without a percent sign, it could be a fraction of 1 as well."""
+    """Return a stated number as percent; NaN if, without a percent sign, it could be a fraction of 1 as well."""
     value = float(digits)
     return math.nan if not has_sign and 0 < abs(value) <= 1 else value
 
@@ -239,7 +232,7 @@ def _subgoal_index(entry: Mapping[str, object], names: Sequence[str]) -> int | N
 
 
 def _leading_word(text: str) -> VerdictAnswer | None:
-    """Return the verdict word a text begins with, if no clause of its own contradicts it."""
+    """Return the verdict word a text begins with, unless another clause contradicts it."""
     begins = _LEAD.match(text)
     rest = text[begins.end() :] if begins else text
     first = _CLAUSE.match(rest.lstrip())

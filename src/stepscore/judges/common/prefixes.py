@@ -13,10 +13,9 @@ def spread_prefixes(
 ) -> tuple[IntArray, tuple[int, ...]]:
     """Return the frames to show, evenly over time with the first and last among them, and each prefix's count.
 
-    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` where the
-    episode has them, and never more than ``max_frames``. Counts are even, because video models read frames in
-    pairs and an odd one costs a block of its own; they are spread from ``min_first`` (at most half of the
-    frames) to all of them.
+    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` if the episode has
+    them, and at most ``max_frames``. Counts are even, because video models read frames in pairs and an odd one costs
+    another block; they are spread from ``min_first`` (at most half of the frames) to all of them.
     """
     total, end = len(timestamps), float(timestamps[-1])
     by_rate = int((end * fps + 1) / 2 + 0.5) * 2
@@ -40,7 +39,7 @@ def causal_prefixes(
     """Return the frames to show at a fixed rate from the first frame on, the last frame, and each prefix's count.
 
     What is shown of a video up to some time does not depend on what comes after it, so that a video cut there is
-    judged as a live session would judge it then. Only where a video needs more than ``max_frames`` is the rate
+    judged as a live session would judge it then. Only if a video needs more than ``max_frames`` is the rate
     halved, as often as it takes. Counts are even but for the last; there are at most ``prefixes`` of them, from
     ``min_first`` on (at most half of the frames) to all.
     """

@@ -3,8 +3,8 @@
 Four marks are all there is::
 
     {instruction}        replaced by a text
-    {{images}}           images stand here
-    ?reason: some text   this line only where ``reason`` is asked for
+    {{images}}           images go here
+    ?reason: some text   this line only if ``reason`` is asked for
     [task]               a section of its own begins here
 
 Braces around anything that is not a given field (a JSON example, the ``{i}`` of a published prompt) are left alone,
@@ -53,13 +53,7 @@ class PromptTemplate:
         *,
         when: Collection[str] = (),
     ) -> tuple[Part, ...]:
-        """Return the prompt as texts and images in order.
-
-        Args:
-            fields: Text of each ``{field}``.
-            images: Images of each ``{{name}}``.
-            when: Conditions whose ``?name:`` lines are kept.
-        """
+        """Return the prompt as texts and images in order; ``when`` names the conditions to keep."""
         kept = []
         for line in self.text.splitlines(keepends=True):
             conditional = _CONDITION.fullmatch(line)

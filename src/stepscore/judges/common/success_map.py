@@ -1,7 +1,7 @@
 """A fitted success map applied to a judge's curve: the probability of success after every prefix.
 
-The score is that of the last prefix alone, because a mean over several depends on how long the video runs on after
-the end; where success counts at some time (mode ``ever``), it is the highest of all prefixes.
+The score is that of the last prefix, because a mean over several depends on how long the video continues after the
+end; if success counts at some time (mode ``ever``), it is the highest of all prefixes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROBABILITY_CHANNEL = "success_probability"
 
 @dataclass(frozen=True)
 class FittedSuccess:
-    """A success map and what it holds for.
+    """A success map and the data it was fitted on.
 
     Attributes:
         map: The map itself.
@@ -50,32 +50,28 @@ class FittedSuccess:
         }
 
     def holds_for(self, episode: Episode) -> bool:
-        """Return whether the episode's success counts as in the map; one that does not say so is taken to."""
+        """Return whether the episode's success mode is the map's; an episode without a mode counts as yes."""
         return episode.success_mode in (None, self.mode)
 
     def probabilities(self, curve: Curve, episode: Episode) -> FloatArray:
-        """Return the probability of success after each prefix, shape (n,); NaN where the score is unknown."""
+        """Return the probability of success after each prefix, shape (n,); NaN if the score is unknown."""
         return self.map.apply(channel_values(curve, self.channel), self.task_of(episode))
 
     def task_of(self, episode: Episode) -> str | None:
-        """Return the name by which the map has a term for the episode's task; ``None`` where it has none."""
+        """Return the name by which the map has a term for the episode's task; ``None`` if it has none."""
         names = (episode.task, episode.instruction)
         return next((name for name in names if name is not None and name in self.map.task_terms), None)
 
 
 def final_score(values: FloatArray, mode: SuccessMode) -> float:
-    """Return the score of an episode: the last prefix's, or the highest for mode ``ever``; NaN where unknown."""
+    """Return the score of an episode: the last prefix's, or the highest for mode ``ever``; NaN if unknown."""
     if not len(values):
         return float("nan")
     return float(np.max(values) if mode == "ever" else values[-1])
 
 
 def channel_values(curve: Curve, channel: str) -> FloatArray:
-    """Return a series of a curve by its name.
-
-    Raises:
-        OptionError: The curve has no such series.
-    """
+    """Return a series of a curve by its name; OptionError if the curve does not have it."""
     if channel == "progress":
         return curve.progress
     if channel not in curve.channels:

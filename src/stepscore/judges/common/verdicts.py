@@ -15,13 +15,7 @@ from stepscore.types import Verdict, VerdictAnswer
 
 
 def verdict_from_text(name: str, votes: Sequence[SubgoalAnswer], end_s: float) -> Verdict:
-    """Return the most frequent of several answers about one subgoal; unknown on a tie.
-
-    Args:
-        name: The subgoal's name.
-        votes: The answers, one for each repeat.
-        end_s: Timestamp of the last frame; a later time in an answer is left out.
-    """
+    """Return the most frequent answer about one subgoal, unknown on a tie; times after ``end_s`` are dropped."""
     counts: Counter[VerdictAnswer] = Counter(vote.answer for vote in votes)
     (answer, most), *others = counts.most_common()
     if others and others[0][1] == most:
@@ -45,14 +39,9 @@ def verdict_from_text(name: str, votes: Sequence[SubgoalAnswer], end_s: float) -
 
 
 def verdict_from_scores(name: str, scores: Scores, words: tuple[str, str]) -> Verdict:
-    """Return the more probable of two words as a verdict.
+    """Return the more probable of the words for yes and no as a verdict.
 
     A censored log-probability is an upper bound, so its word cannot be the verdict.
-
-    Args:
-        name: The subgoal's name.
-        scores: Log-probabilities of the two words.
-        words: The words for yes and no.
     """
     (yes, no), (yes_censored, no_censored) = scores.logprobs, scores.censored
     probabilities = [

@@ -41,7 +41,7 @@ class Grm(PublishedJudge, Hop):
         profile: Profile of a model that is not known by its name: ``grm``.
         prompt: ``"published"``, ``"own"``, or a path to a text or to the published file.
         end: What is shown as REFERENCE END: ``"goal"``, the episode's goal image; or ``"last"``, its own last frame,
-            as the published code does where it is given no goal. Then incremental and forward alone: backward would
+            as the published code does where it is given no goal. Then only incremental and forward: backward would
             compare the end with itself.
         sampling_seed: Seed of the sampled answers, for servers that take one.
     """

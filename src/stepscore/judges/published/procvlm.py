@@ -48,43 +48,43 @@ ProgressSource = Literal["stated", "derived"]
 class ProcVlm(StructuredJudge):
     """Remaining actions first, then progress, over a sliding window of frames.
 
-    Several views stand in one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
+    Several views share one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
     percentage in the tags), ``derived`` (the share of subgoals that are not among the remaining actions),
-    ``remaining`` (how many actions are listed), each NaN where the answer does not state it; and ``raw``, the
+    ``remaining`` (how many actions are listed), each NaN if the answer does not state it; and ``raw``, the
     stated values, where one lies outside 0..1.
 
     Verdicts come from the remaining actions: a subgoal that is listed is not done, one that is not listed is
-    done. Actions are matched to subgoals by their words alone (case, spaces and marks around them aside); if
+    done. Actions are matched to subgoals only by their words (case, spaces and marks around them aside); if
     an action matches none, it may mean any of those not listed, and they are unknown. A subgoal with mode
     ``ever`` is yes if it was done at any point, one with ``holds`` if it is done at the last; ``when_s`` is
     the first timestamp of that. The model states no probability, so verdicts have no score.
 
     The success score is 1 where the last progress is at least ``success_at``, else 0 (ProcVLM counts success
-    from 95 %), NaN where it is unknown. The fact ``unread`` counts answers without a readable percentage.
+    from 95 %), NaN if it is unknown. The fact ``unread`` counts answers without a readable percentage.
 
     Attributes:
         model: ``ProcVLM-2B``, or any vision-language model that generates text.
         points: Points to judge, evenly from the first frame to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
-        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        max_points: With ``fps``: at most this many, evenly spread.
         window: Frames of each view a question shows, the judged frame last (8 as published).
         spacing_s: Seconds between frames of a window; ``None`` takes the judged frames themselves, as
             published.
         pad: Repeat the first frame where a window reaches before the start, as published; else show fewer.
         size: Longer side of each frame in pixels; ``None`` for the recorded size.
-        layout: How several views stand together: ``separate``, ``interleaved`` or ``tiled``.
+        layout: How several views are arranged: ``separate``, ``interleaved`` or ``tiled``.
         template: ``"published"`` is ProcVLM's own prompt. ``"steps"`` also gives the subgoals and asks for
             them in their words, so that they can be matched. ``"auto"`` is steps where the episode has
             subgoals, else published.
         progress: Channel that is the curve's progress: ``"stated"`` or ``"derived"``.
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
-        structured: Hold answers to the form that the question asks for: a list out of the subgoals, or that none is
-            left, and a percentage; or ``unknown`` in their place. Where the prompt gives no subgoals, only the
-            percentage is held. ``None`` does so where the model supports it, but for ProcVLM's own checkpoints. Where
+        structured: Constrain answers to the question's form: a list out of the subgoals, or that none is
+            left, and a percentage; or ``unknown`` in their place. If the prompt gives no subgoals, only the
+            percentage is held. ``None``: if the model supports it, but for ProcVLM's own checkpoints. If
             the model returns the log-probabilities of its answers, progress is then the expected value of the
             number's tokens (channel ``expected``). The channel ``schema_mass`` is the smallest probability that the
-            model gave to the allowed tokens of an answer, where it states it.
+            model gave to the allowed tokens of an answer if it reports it.
     """
 
     model: Model = field(metadata=names("model"))
@@ -111,7 +111,7 @@ class ProcVlm(StructuredJudge):
         check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, prompt digests included."""
+        """Return everything that can change a number, prompt digests included."""
         left_out = ("model", "structured")
         values = {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
@@ -149,12 +149,12 @@ class ProcVlm(StructuredJudge):
         )
 
     def _remaining(self, text: str) -> tuple[str, ...] | None:
-        """Return the actions that an answer says are left; ``None`` where it does not say, or says unknown."""
+        """Return the actions that an answer says are left; ``None`` if it does not say, or says unknown."""
         actions = parse_remaining_actions(text)
         return None if self.is_structured and actions == (UNKNOWN,) else actions
 
     def _by_schema(self, episode: Episode, answers: Sequence[Answer]) -> dict[str, FloatArray]:
-        """Return the channels of answers that were held to a schema, without those that no answer gives."""
+        """Return the channels of answers constrained by a schema, without those that no answer gives."""
         if not self.is_structured:
             return {}
         schema = self._schema(self._form(episode), episode)
@@ -186,7 +186,7 @@ class ProcVlm(StructuredJudge):
 
     def _request(self, episode: Episode, sampled: SampledFrames, window: Sequence[int]) -> Generate:
         form = self._form(episode)
-        # The published prompt has the images alone before its text.
+        # The published prompt has only the images before its text.
         labelled = form == "steps"
         images = image_parts(sampled, self.layout, self.size, chosen=window, labelled=labelled)
         steps = "\n".join(f"- {subgoal.name}" for subgoal in episode.subgoals)

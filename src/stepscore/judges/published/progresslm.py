@@ -1,4 +1,4 @@
-"""ProgressLM as it was evaluated: a demonstration, one image, and the percentage at which the image stands in it.
+"""ProgressLM as it was evaluated: a demonstration, one image, and the percentage at which the image lies in it.
 
 The order of the parts, and the short sentences between the published texts, follow the evaluation code of the
 pinned repository (ProgressLM/ProgressLM, ``eval/qwen25vl/codes/prompts``); the published texts come from the profile.

@@ -2,7 +2,7 @@
 
 ``-J prompt=`` is ``published`` (the texts that the profile names, fetched on first use), ``own`` (wording of this
 project, in ``judges/prompts/own_PROFILE_QUESTION.txt``) or a path: a text file with sections ``[system]`` and
-``[user]`` (``[done user]`` for one question alone), or without any, which is then the user's turn; the published
+``[user]`` (``[done user]`` only for one question), or without any, which is then the user's turn; the published
 source file itself; or a folder with several of those. A published source file is known by its sha256.
 """
 
@@ -20,7 +20,7 @@ from stepscore.models import Part
 
 PUBLISHED, OWN = "published", "own"
 IMAGE_MARK = "<image>"
-"""Stands for an image in a text, as the published ones have it."""
+"""The mark of an image in a text, as in the published ones."""
 
 MAX_FILES = 100
 """Most files of a folder of prompts that are read."""
@@ -75,7 +75,7 @@ def fill_text(text: str, fields: Mapping[str, str], values: Mapping[str, object]
 def with_images(
     text: str, images: Sequence[Part], fields: Mapping[str, str], values: Mapping[str, object]
 ) -> tuple[Part, ...]:
-    """Return a text with its images in the place of their marks; a text without marks stands after them.
+    """Return a text with its images in the place of their marks; a text without marks comes after them.
 
     The text is split before its fields are filled: an instruction cannot place an image.
     """
@@ -141,6 +141,6 @@ def _sections(template: PromptTemplate, profile: Profile, name: str, where: str)
     if marks not in (0, images):
         raise OptionError(
             f"{where} has {marks} marks {IMAGE_MARK}; the question {name} has {images} images. Words "
-            f"for it alone stand in a section [{name} user]."
+            f"only for it go in a section [{name} user]."
         )
     return found

@@ -1,7 +1,7 @@
 """Robometer: progress and success after each frame by trained heads, and a preference between two videos.
 
 Liang et al. 2026, arXiv 2603.02115. The question is the published one, of which the profile ``robometer`` states
-where its words stand; ``models/robometer`` shows the frames and reads the heads.
+where its words are kept; ``models/robometer`` shows the frames and reads the heads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Robometer(PublishedJudge):
         frames: Frames of a question; the checkpoint was trained with 8.
         fps: Frames a second instead of evenly spread ones, at most ``frames`` of them. Published examples show all
             of a video at 1 frame a second: ``fps=1 frames=512``.
-        points: A question for each of so many evenly spread prefixes instead of one for the video; a prefix is
+        points: A question for each of this number of evenly spread prefixes instead of one for the video; a prefix is
             shown by ``frames`` evenly spread frames, and the last of them is the point. The published evaluation of
             reward alignment has 5 points; LeRobot's has one at each frame, of 4 frames.
         pad: Repeat the last frame of a video or prefix that has fewer frames, as published.

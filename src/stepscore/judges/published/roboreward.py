@@ -32,7 +32,7 @@ class RoboReward(PublishedJudge):
 
     Attributes:
         model: RoboReward-4B or RoboReward-8B.
-        points: Prefixes to score, evenly up to the whole video; 1 for the whole video alone, as trained.
+        points: Prefixes to score, evenly up to the whole video; 1 for only the whole video, as trained.
         success_at: Progress that counts as success; 1 is level 5.
         profile: Profile of a model that is not known by its name: ``roboreward``.
         prompt: ``"published"``, ``"own"``, or a path to a text or to the published file.

@@ -1,6 +1,6 @@
 """The formats in which other tools write progress, one pure function each. ``docs/judges/recorded.md`` lists them.
 
-A parser repeats what the file states: one value per row, NaN where the file has none, nothing added, filled
+A parser repeats what the file states: one value per row, NaN if the file has none, nothing added, filled
 or rescaled. A cell that is not a number is a CurveError that names file, row and column.
 """
 
@@ -25,7 +25,7 @@ MAX_TIME_S = 1e9
 """Latest time of a row, in seconds: 31 years."""
 
 _KEYS = ("episode_id", "episode_index", "index")
-# A file with one of these columns but neither time_s nor frame did not mean its times to be reconstructed.
+# The author of a file with one of these columns did not mean its times to be reconstructed.
 _NEARLY_TIMES = (
     "time",
     "times",
@@ -44,13 +44,13 @@ class RecordedCurve:
     """A file's curve and verdicts of one episode.
 
     Attributes:
-        values: Progress as written, one per row, NaN where unknown; ``None`` where the file has no curve.
-        times: Seconds of each row, strictly increasing; ``None`` where the file does not say.
-        frames: Frame number of each row, strictly increasing; ``None`` where the file does not say.
+        values: Progress as written, one per row, NaN if unknown; ``None`` if the file has no curve.
+        times: Seconds of each row, strictly increasing; ``None`` if the file does not say.
+        frames: Frame number of each row, strictly increasing; ``None`` if the file does not say.
         channels: Other series, one value per row.
         rows: Each row's number in the file, for messages.
         verdicts: One per subgoal.
-        success_score: 0..1, NaN where the file does not say.
+        success_score: 0..1, NaN if the file does not say.
     """
 
     values: FloatArray | None = None
@@ -63,12 +63,7 @@ class RecordedCurve:
 
 
 def parse_rows(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """Return the curve in the rows of one episode; the format is known by its columns.
-
-    Args:
-        rows: Rows of one episode.
-        column: The column that is progress; ``None`` for the format's own.
-    """
+    """Return the curve in the rows of one episode; the format is recognized by its columns."""
     if not len(rows):
         raise CurveError(f"{rows.path} has no rows.")
     if column is not None and column not in rows.columns:
@@ -167,7 +162,7 @@ def _listed(rows: Rows) -> str:
 
 
 def _points(rows: Rows, progress: str) -> Rows | None:
-    """Return the rows that are points of the curve; ``None`` where there are none."""
+    """Return the rows that are points of the curve; ``None`` if there are none."""
     cells = rows.cells(progress) if progress in rows.columns else [ABSENT] * len(rows)
     kept: list[int] = []
     for row, (cell, subgoal, score) in enumerate(zip(cells, *_verdict_cells(rows), strict=True)):
@@ -228,7 +223,7 @@ def _pred_cell(row: Mapping[str, object], name: str) -> object:
 
 
 def _has_score(answer: object) -> bool:
-    """Return whether an answer holds a score, parsed as the published code does (but nan is none)."""
+    """Return whether an answer holds a score, parsed as the published code does (but nan is not a score)."""
     text = str(answer).split("<score>")[-1].split("</score>")[0].replace("%", "").strip()
     try:
         return math.isfinite(float(text))
@@ -266,7 +261,7 @@ def _frames(rows: Rows, name: str) -> IntArray:
     if len(wrong):
         row = int(wrong[0])
         raise CurveError(
-            f"{rows.at(row)}: {name} is {frames[row]:g}; expected a whole number from 0 in every row."
+            f"{rows.at(row)}: {name} is {frames[row]:g}; expected an integer of at least 0 in every row."
         )
     _check_increasing(rows, name, frames)
     return frames.astype(np.int64)
@@ -278,7 +273,7 @@ def _check_increasing(rows: Rows, name: str, values: FloatArray) -> None:
         row = int(wrong[0]) + 1
         raise CurveError(
             f"{rows.at(row)}: {name} {values[row]:g} does not come after {values[row - 1]:g} in the row "
-            "before. Rows must stand in order of time, each time once."
+            "before. Rows must be in order of time, each time once."
         )
 
 

@@ -59,12 +59,12 @@ class Recorded:
             raise OptionError(f"path is {str(self.path)!r}; there is no such file or folder.")
         check_options(self, interval=optional(whole(1)), scale=positive())
         if self.column is not None and not isinstance(self.column, str):
-            raise OptionError(f"column is {self.column!r}; it must be the name of a column.")
+            raise OptionError(f"column must be the name of a column, got {self.column!r}.")
         if not isinstance(self.clip, bool):
-            raise OptionError(f"clip is {self.clip!r}; it must be true or false.")
+            raise OptionError(f"clip must be true or false, got {self.clip!r}.")
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number; a file or folder given by ``path`` enters by its content."""
+        """Return everything that can change a number; a file or folder given by ``path`` enters by its content."""
         return {
             "path": None if self.path is None else f"sha256:{_content_digest(Path(self.path))}",
             "interval": self.interval,
@@ -183,7 +183,7 @@ def _check_subgoal(name: str, episode: Episode, file: Path) -> None:
 def _content_digest(path: Path) -> str:
     """Return the sha256 of a file, or of the names and contents of a folder's curve files.
 
-    A file of a folder that cannot be read (a pipe, one without permission) enters by its name; its episode fails.
+    An unreadable file of a folder enters by its name; its episode fails.
     """
     if not path.is_dir():
         status = check_hashable(path, OptionError)

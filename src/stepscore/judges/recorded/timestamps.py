@@ -18,14 +18,7 @@ TimeSource = Literal["recorded", "inferred"]
 def place_rows(
     recorded: RecordedCurve, episode: Episode, interval: int | None, path: Path
 ) -> tuple[FloatArray, TimeSource]:
-    """Return the timestamp of each row, and whether the file stated them.
-
-    Args:
-        recorded: A curve with at least one row.
-        episode: Its main view gives the times of frames.
-        interval: Frames between rows of a file without times; ``None`` to find it from the number of rows.
-        path: The file, for messages.
-    """
+    """Return the timestamp of each row, and whether the file stated them; see :func:`infer_interval` if not."""
     if recorded.times is not None:
         check_within(float(recorded.times[-1]), f"{path}, row {recorded.rows[-1]}: time_s", episode)
         return recorded.times, "recorded"
@@ -45,13 +38,8 @@ def place_rows(
 def infer_interval(rows: int, frames: int) -> int:
     """Return the frames between samples of a curve that states no times.
 
-    PRM-as-a-Judge (code v1.0) samples every k-th frame and the last, and scores all but the first, so a video
-    of F frames has ceil((F - 1) / k) rows. Of all k,
-    that whose count is nearest ``rows``, and of several the smallest.
-
-    Args:
-        rows: Rows of the curve, at least 1.
-        frames: Frames of the video, at least 2.
+    PRM-as-a-Judge (code v1.0) samples every k-th frame and the last, and scores all but the first: ceil((F - 1) / k)
+    rows for F frames. The smallest k whose count is nearest to ``rows`` is returned.
     """
     span = frames - 1
     # The count falls as k rises, so only two can be nearest: the first k with no more than ``rows``, and the
@@ -87,7 +75,7 @@ def _frame_times(episode: Episode, path: Path) -> FloatArray:
 
 
 def check_within(second: float, what: str, episode: Episode) -> None:
-    """Raise CurveError where a time lies more than a frame after the video's end. NaN passes."""
+    """Raise CurveError if a time lies more than a frame after the video's end. NaN passes."""
     info = episode.info
     if info is not None and second > info.duration_s + 1.0 / info.fps:
         raise CurveError(

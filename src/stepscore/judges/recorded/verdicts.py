@@ -16,14 +16,14 @@ VERDICT_COLUMNS = ("subgoal", "answer", "score", "when_s", "why")
 
 
 def parse_success_score(rows: Rows) -> float:
-    """Return the episode's success score, NaN where no row states one; rows that state one must agree."""
+    """Return the episode's success score, NaN if no row states one; rows that state one must agree."""
     if "success_score" not in rows.columns:
         return math.nan
     scores = rows.floats("success_score")
     known = np.flatnonzero(~np.isnan(scores)).tolist()
     for row in known:
         if not 0.0 <= scores[row] <= 1.0:
-            raise CurveError(f"{rows.at(row)}: success_score is {scores[row]:g}; allowed is 0..1.")
+            raise CurveError(f"{rows.at(row)}: success_score must be from 0 to 1, got {scores[row]:g}.")
         if scores[row] != scores[known[0]]:
             raise CurveError(
                 f"{rows.at(row)}: success_score is {scores[row]:g}, but {scores[known[0]]:g} in "
@@ -33,12 +33,7 @@ def parse_success_score(rows: Rows) -> float:
 
 
 def parse_verdicts(rows: Rows, progress: str) -> tuple[Verdict, ...]:
-    """Return one verdict for each row that names a subgoal, in the order of the file.
-
-    Args:
-        rows: Rows of one episode.
-        progress: The column that is progress; a verdict's row must not have a value there.
-    """
+    """Return one verdict for each row that names a subgoal, in order; such rows must have no ``progress``."""
     cells = rows.cells("subgoal") if "subgoal" in rows.columns else ()
     named = np.array([row for row, cell in enumerate(cells) if not is_empty(cell)], dtype=np.int64)
     if not len(named):
@@ -76,11 +71,11 @@ def _verdict(cells: Mapping[str, object], where: str) -> Verdict:
         except ValueError:
             raise CurveError(f"{where}, column {name}: {text(name)[:40]!r} is not a number.") from None
         if not (math.isnan(value) or 0.0 <= value <= top):
-            raise CurveError(f"{where}: {name} is {value:g}; allowed is 0..{top:g}, or empty.")
+            raise CurveError(f"{where}: {name} must be from 0 to {top:g} or empty, got {value:g}.")
         return value
 
     answer = text("answer").strip().lower() or "unknown"
     if answer not in ("yes", "no", "unknown"):
-        raise CurveError(f"{where}: answer is {text('answer')[:40]!r}. Allowed: yes, no, unknown.")
+        raise CurveError(f"{where}: answer must be yes, no or unknown, got {text('answer')[:40]!r}.")
     score, when_s = number("score", 1.0), number("when_s", 1e9)
     return Verdict(text("subgoal"), answer, score, when_s, text("why"))  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Sarm(CalibratedJudge, SingleModelJudge):
             by their probability.
         fps: Points a second; ``None`` for a point at every frame.
         max_frames: Most points; a longer episode is scored at as many, evenly spread.
-        smooth_s: Each point becomes the mean over so many seconds up to it; 0 for none.
+        smooth_s: Seconds of the trailing mean over points; 0 for none.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and checkpoint.
     """
 
@@ -70,7 +70,7 @@ class Sarm(CalibratedJudge, SingleModelJudge):
         self.read_map()
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number; the checkpoint is the model."""
+        """Return everything that can change a number; the checkpoint is the model."""
         # Without a map there is no calibration to state.
         calibration = {} if self.fitted is None else {"calibration": self.map_content()}
         return {

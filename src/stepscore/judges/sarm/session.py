@@ -24,14 +24,9 @@ def stage_curve(
     smooth_s: float,
     before: tuple[FloatArray, FloatArray] | None = None,
 ) -> Curve:
-    """Return the curve of a model's predictions.
+    """Return the curve of a model's predictions under one head.
 
-    Args:
-        times: Seconds of the points.
-        predictions: Stages, probabilities, shares and progress by head.
-        head: Whose progress counts.
-        smooth_s: Seconds of the trailing mean; 0 for none.
-        before: Seconds and unsmoothed progress of the points just before, which enter the mean.
+    ``smooth_s`` is the trailing mean in seconds (0 for none), into which the points of ``before`` enter.
     """
     chosen = predictions.heads[head]
     channels = {
@@ -124,7 +119,7 @@ class SarmSession:
     def _forget(self, new: FloatArray, raw: FloatArray) -> None:
         """Drop frames and points that no later window or mean can use."""
         now = float(self._times[-1])
-        # A window holds the last frame recorded by a timestamp: one frame further back may still be needed.
+        # A window contains the last frame recorded by a timestamp, so one frame further back may be needed.
         reach = now - self._model.config.window.reach_s - self._model.config.window.gap_s
         keep = np.flatnonzero((self._times >= reach) | (np.arange(len(self._times)) == 0))
         older = np.searchsorted(self._times, reach) - 1

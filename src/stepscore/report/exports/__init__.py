@@ -1,7 +1,4 @@
-"""Judged episodes in the files of other tools; :func:`export` writes them, :data:`TARGETS` names the tools.
-
-A target is a function that takes the episodes (``content.py``) and writes one file of them.
-"""
+"""Judged episodes in the files of other tools; :func:`export` writes them, :data:`TARGETS` names the tools."""
 
 from stepscore.report.exports.targets import TARGETS, VIDEO_MODES, ExportResult, check_target, export
 

@@ -1,4 +1,4 @@
-"""What is exported of an episode: its recording, and what each run and its labels state of it."""
+"""The exported content of an episode: its recording, judgements and labels."""
 
 from __future__ import annotations
 
@@ -11,21 +11,14 @@ from stepscore.analysis import EpisodeMetrics, curves_by_episode, measure_episod
 from stepscore.analysis.findings import WorstTime, worst_failures, worst_time
 from stepscore.episodes import View
 from stepscore.errors import EpisodeError
-from stepscore.report.episode_data import EpisodeData, episode_data
+from stepscore.report.episode_data import TRUTH_NAMES, EpisodeData, episode_data, truth_curve
 from stepscore.report.run_sources import RunSources
-from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 
 class Series(NamedTuple):
-    """Values over time, NaN where unknown.
-
-    Attributes:
-        name: What they are.
-        times: Seconds from the episode's first frame.
-        values: One each.
-    """
+    """Values over time, NaN if unknown."""
 
     name: str
     times: FloatArray
@@ -37,10 +30,10 @@ class EpisodeContent:
     """One episode as it is exported.
 
     Attributes:
-        data: What the runs hold of it: instruction, labels, stages, curves and verdicts.
-        truth: Its true progress; ``None`` where nothing is known.
+        data: What the runs know about it: instruction, labels, stages, curves and verdicts.
+        truth: Its true progress; ``None`` if nothing is known.
         channels: The further channels of each judge's curve, by the judge's name.
-        views: Its cameras; of one that cannot be read, why.
+        views: Its cameras, or why one cannot be read.
         worst: The time to look at, where it failed; from the first judge with a curve.
     """
 
@@ -71,11 +64,11 @@ def episode_contents(
         runs: The runs that ``metrics`` was computed from.
         metrics: Their episodes.
         ids: Which episodes.
-        source: Where the recordings are, instead of where the runs say.
+        source: Where the recordings are; default: the runs' sources.
         on_failed: Called with the id of an episode that cannot be exported, and why; the others are yielded.
 
     Raises:
-        EpisodeError: None can be exported.
+        EpisodeError: No episode can be exported.
     """
     failed = list[str]()
     sources = RunSources(runs, source)

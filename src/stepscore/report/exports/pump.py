@@ -1,8 +1,8 @@
-"""A file that a library writes from a thread of its own, through a pipe, so that a full disk is noticed here.
+"""A file that a library writes from its own thread through a pipe, so that a full disk is noticed here.
 
-Rerun answers a failed write with log lines on stderr, and may wait for the thread that failed, in native code that no
-signal interrupts. Behind the pipe a child process takes all that is written, whether it can be kept or not. A thread
-would not do: the library may hold Python's lock while it waits for the pipe.
+Rerun answers a failed write with log lines on stderr, and may wait for the failed thread in native code that no
+signal interrupts. Behind the pipe a child process takes everything that is written. A thread would not do: the
+library may hold the GIL while it waits for the pipe.
 """
 
 from __future__ import annotations
@@ -30,12 +30,9 @@ while data := os.read(0, 1 << 20):
 
 @contextmanager
 def pumped(path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
-    """Yield a path to write to, whose content comes to be in ``path``, and a function that raises if that has failed.
+    """Yield a path to write to, whose content is copied to ``path``, and a function that raises if that has failed.
 
-    Whoever writes to the yielded path must have closed it at the end.
-
-    Raises:
-        OSError: The file cannot be written.
+    The writer must close the yielded path before the end.
     """
     if not os.path.exists("/dev/fd"):  # Windows
         yield path, lambda: None

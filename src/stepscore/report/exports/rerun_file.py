@@ -3,10 +3,10 @@
 One recording, one timeline ``time`` in seconds from each episode's first frame, so that episodes can be laid side by
 side. Below ``/EPISODE``::
 
-    instruction             what was asked for and what came of it, as a text
+    instruction             the instruction and the outcome, as text
     video/VIEW              the camera's frames
-    progress/JUDGE          the judged curve; NaN where unknown
-    progress/truth          labelled progress, where there is any
+    progress/JUDGE          the judged curve; NaN if unknown
+    progress/truth          labelled progress if there is any
     channels/JUDGE/NAME     every further channel of the curve
     stages                  labelled stages, as states over time
     subgoals/JUDGE/N_NAME   the verdict: a state over time, and subgoal, answer, score, when_s, why, label as values
@@ -27,8 +27,13 @@ from stepscore.errors import OptionError
 from stepscore.report.episode_data import EpisodeData, EpisodeJudgement
 from stepscore.report.exports.content import EpisodeContent, Series
 from stepscore.report.exports.pump import pumped
-from stepscore.report.exports.rerun_layout import blueprint, entity_path
-from stepscore.report.exports.rerun_text import description, verdict_states, verdict_values
+from stepscore.report.exports.rerun_layout import (
+    blueprint,
+    description,
+    entity_path,
+    verdict_states,
+    verdict_values,
+)
 from stepscore.report.exports.rerun_video import log_video
 from stepscore.report.plots.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
 from stepscore.types import Verdict
@@ -50,17 +55,7 @@ def write_rerun(
     videos: Literal["encoded", "images", "none"],
     first: str | None,
 ) -> tuple[int, int, list[str]]:
-    """Write the recording; see the module for what is where in it.
-
-    Args:
-        contents: The episodes.
-        path: The file.
-        videos: See :func:`stepscore.report.export`.
-        first: Id of the episode that the viewer shows first.
-
-    Returns:
-        The number of frames and of points written, and notes on videos.
-    """
+    """Write the recording, opened on ``first``; return the numbers of frames and points, and notes on videos."""
     import rerun as rr
 
     shown, frames, points, notes = list[EpisodeContent](), 0, 0, Counter[str]()
@@ -87,7 +82,7 @@ def _recording(rr: Any, target: Path) -> Iterator[rr.RecordingStream]:
     recording = rr.RecordingStream(APPLICATION, send_properties=False)
     if not rr.is_enabled(recording):
         raise OptionError("Rerun is switched off by the environment variable RERUN. Unset it.")
-    # Of the writing, not of the episode: a second clock would only confuse.
+    # The time of writing, which would be a confusing second clock.
     recording.set_log_time_enabled(False)
     recording.set_log_tick_enabled(False)
     recording.save(target)
@@ -100,7 +95,7 @@ def _recording(rr: Any, target: Path) -> Iterator[rr.RecordingStream]:
 
 @contextmanager
 def _strict(rr: Any) -> Iterator[None]:
-    """Let Rerun raise what it would else only print."""
+    """Let Rerun raise errors instead of printing them."""
     before = rr.strict_mode()
     rr.set_strict_mode(True)
     try:

@@ -24,7 +24,7 @@ JPEG_QUALITY = 90
 
 
 class LoggedVideo(NamedTuple):
-    """How many frames were written, and what is to be known about them."""
+    """How many frames were written, with a note about them."""
 
     frames: int
     note: str = ""
@@ -33,15 +33,7 @@ class LoggedVideo(NamedTuple):
 def log_video(
     recording: rr.RecordingStream, place: str, view: View | str, timeline: str, *, encoded: bool
 ) -> LoggedVideo:
-    """Write a camera's frames, each at its timestamp.
-
-    Args:
-        recording: The recording.
-        place: Entity path.
-        view: The camera, or why there is none.
-        timeline: Name of the timeline, in seconds.
-        encoded: Copy the packets where Rerun plays them; else every frame is an image.
-    """
+    """Write a camera's frames, each at its timestamp; ``encoded`` copies the packets if Rerun plays their codec."""
     if isinstance(view, str):
         return LoggedVideo(0, f"no video: {view}")
     if isinstance(view, RemoteVideo):

@@ -18,21 +18,12 @@ from stepscore.runs import Run
 
 VideoMode = Literal["encoded", "images", "none"]
 VIDEO_MODES: tuple[VideoMode, ...] = get_args(VideoMode)
-"""How videos are exported: as they are encoded, else as images; as images; not at all."""
+"""How videos are exported: as they are encoded if possible, as images, or not."""
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What :func:`export` wrote.
-
-    Attributes:
-        path: The file.
-        episodes: Episodes in it.
-        frames: Frames of all cameras in it.
-        points: Points of all curves in it.
-        notes: Sentences on what is not in it, or not as it was recorded.
-        failed: Id of each episode that is not in it, and why.
-    """
+    """What :func:`export` wrote; ``failed`` has the id of each episode that was left out, and why."""
 
     path: Path
     episodes: int
@@ -77,7 +68,7 @@ def export(
     """Write judged episodes as one file of another tool: videos, curves, labels and verdicts on one clock.
 
     Args:
-        runs: One run or several: other judges over the same episodes stand beside each other.
+        runs: One run or several: judges over the same episodes are shown next to each other.
         out: The file; an existing one is replaced once the new one is complete.
         to: The tool, one of :data:`TARGETS`: ``rerun`` writes a recording for Rerun's viewer.
         episodes: Ids, in the order in which they are written; default: all. The file opens on the first of them, or
@@ -114,12 +105,7 @@ def export(
 
 
 def check_target(to: str, out: str | Path) -> Path:
-    """Return the file to write, if there is such a tool, what writes its files is installed, and the name fits it.
-
-    Args:
-        to: The tool, one of :data:`TARGETS`.
-        out: The file.
-    """
+    """Return the file to write; raise if the tool is unknown, its extra is missing or the name does not fit."""
     if to not in TARGETS:
         raise UnknownNameError("export target", to, TARGETS)
     target, path = TARGETS[to], Path(out)

@@ -8,9 +8,9 @@ action). :func:`audit_page_data` does so for an audit (``audits``). None of them
 
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
-from stepscore.report.page.folders import page_kind
 from stepscore.report.page.html import (
     data_text,
+    page_kind,
     page_template,
     page_text,
     write_audit_report,

@@ -27,7 +27,7 @@ class Packed(TypedDict):
 
 
 class Dict(TypedDict):
-    """A column of few distinct strings: `values[codes[i]]`, null where codes[i] is -1."""
+    """A column of few distinct strings: `values[codes[i]]`, null if codes[i] is -1."""
 
     values: list[str]
     codes: list[int]
@@ -53,7 +53,7 @@ class Places(NamedTuple):
     """The best and the worst place that a group may have in its table.
 
     1 + the groups whose whole interval is better .. the groups that are not wholly worse. [1, 1] is a clear first;
-    [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is separated from none.
+    [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an interval is tied with all others.
     """
 
     best: int
@@ -87,9 +87,9 @@ class EpisodeTable(TypedDict):
 
     n: int
     id: list[str]  # Unique together with source
-    key: list[str] | None  # For URLs, where ids alone are not unique (several sources); null: use id
+    key: list[str] | None  # For URLs, where ids are not unique (several sources); null: use id
     source: Dict
-    task: Dict  # -1 where the source names no task; Group.task and SubgoalTable.task are then null
+    task: Dict  # -1 if the source names no task; Group.task and SubgoalTable.task are then null
     policy: Dict
     robot: Dict
     dataset: Dict
@@ -169,7 +169,7 @@ class ShownFrames(TypedDict):
     frames: Packed  # The recorded frame of each frame
     n_frames: int  # Of the recorded video, from start_s on
     fps: float
-    times: Packed | None  # Seconds of each recorded frame, where that is not i / fps
+    times: Packed | None  # Seconds of each recorded frame if that is not i / fps
 
 
 class VideoTable(TypedDict):
@@ -205,7 +205,7 @@ class CurvePoints(TypedDict):
 
 
 class CurveRules(TypedDict):
-    """What holds for every curve, wherever its points are."""
+    """What every curve has, wherever its points are."""
 
     # When `robust` counts a curve as done: by this channel, for measuring, where a row has a known value in
     # it (null: never), else by progress from `done_at` on
@@ -261,7 +261,7 @@ class PagedRows(TypedDict):
 
 
 class JudgementRows(TypedDict):
-    """What the page itself holds of every judgement of a run."""
+    """The judgements of a run on the page itself."""
 
     episode: list[int]  # Indices into episodes, ascending
     error: dict[str, str]  # Row -> why there is no judgement
@@ -279,7 +279,7 @@ class Judgements(JudgementRows):
     values: dict[str, Packed]
     curves: Curves
     verdicts: VerdictTable
-    # Where the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
+    # If the page has parts: what is in them. Then `values` has success only, and `curves` and `verdicts`
     # have no points and no rows.
     paged: PagedRows | None
 

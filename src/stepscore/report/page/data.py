@@ -111,7 +111,7 @@ def page_data(
 
 
 def page_frame(revision: str, *, live: bool) -> schema.PageFrame:
-    """Return what every page says of itself, whatever it shows."""
+    """Return the facts that every page has about itself."""
     chosen = cast(schema.Revision, revision)  # measuring has refused any other
     others = [cast(schema.Revision, name) for name in REVISIONS if name != revision]
     return {

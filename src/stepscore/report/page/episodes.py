@@ -17,12 +17,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class EpisodeIndex:
-    """The episodes of some runs, each once.
-
-    Attributes:
-        rows: Their rows of the run's ``episodes`` table, sorted by source and id.
-        places: Maps source and id to the index of the row.
-    """
+    """The episodes of some runs, each once: their rows by source and id, and the index of each row."""
 
     rows: tuple[Mapping[str, Any], ...]
     places: Mapping[Key, int]
@@ -33,11 +28,7 @@ class EpisodeIndex:
 
 
 def index_episodes(judged: Iterable[Mapping[str, Any]]) -> EpisodeIndex:
-    """Collect the episodes of all runs.
-
-    Args:
-        judged: Their rows, run by run; the row of each episode is that of the first run that has it.
-    """
+    """Collect the episodes of all runs; the row of each is that of the first run that has it."""
     rows: dict[Key, Mapping[str, Any]] = {}
     for row in judged:
         rows.setdefault(_key(row), row)
@@ -46,13 +37,7 @@ def index_episodes(judged: Iterable[Mapping[str, Any]]) -> EpisodeIndex:
 
 
 def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> columns.EpisodeTable:
-    """Return the episodes as columns.
-
-    Args:
-        index: The page's episodes.
-        names: The page's names of stages.
-        paged: Whether stages are kept in parts.
-    """
+    """Return the episodes as columns; ``paged`` if stages are kept in parts."""
     rows = index.rows
     ids = [row["episode_id"] for row in rows]
     sources = sorted({row["source"] for row in rows})

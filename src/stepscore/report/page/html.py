@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from stepscore._files import write_text
 from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
-from stepscore.errors import RunError
+from stepscore._untrusted import shown
+from stepscore.audit import is_audit
+from stepscore.audit.board import is_board
+from stepscore.errors import OptionError, RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
 from stepscore.report.page.judge_board import board_page_data
@@ -42,12 +46,7 @@ def data_text(data: Mapping[str, object]) -> str:
 
 
 def page_text(data: Mapping[str, object], template: str | None = None) -> str:
-    """Return the HTML of the whole page.
-
-    Args:
-        data: From :func:`stepscore.report.page.data.page_data`.
-        template: HTML that holds the placeholder once; default: the built page.
-    """
+    """Return the HTML of the whole page, from a template (default: the built page) with one placeholder."""
     parts = (page_template() if template is None else template).split(PLACEHOLDER)
     if len(parts) != 2:
         raise RunError(
@@ -114,17 +113,9 @@ def write_audit_report(
     source: str | None = None,
     replace: bool = False,
 ) -> Path:
-    """Write the page of an audit to a file and return its path.
+    """Write the page of an audit to a file and return its path; the options are those of :func:`write_report`.
 
-    Args:
-        audit: The audit's folder, as ``stepscore audit`` writes it.
-        page: The file; a page written there before is replaced, any other file is not.
-        videos: Whether the page shows videos.
-        copy_videos: As in :func:`write_report`.
-        revision: As in :func:`write_report`.
-        done_at: As in :func:`write_report`.
-        source: As in :func:`write_report`.
-        replace: As in :func:`write_report`.
+    An earlier page is replaced, any other file is not unless ``replace`` is set.
     """
     page = _checked(Path(page), replace=replace)
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
@@ -133,13 +124,7 @@ def write_audit_report(
 
 
 def write_board_report(board: str | Path, page: str | Path, *, replace: bool = False) -> Path:
-    """Write the page of a board of judges to a file and return its path.
-
-    Args:
-        board: The board's folder, as ``stepscore bench`` writes it.
-        page: The file; a page written there before is replaced, any other file is not.
-        replace: As in :func:`write_report`.
-    """
+    """Write the page of a board of judges and return its path; ``replace`` is that of :func:`write_report`."""
     page = _checked(Path(page), replace=replace)
     return _write(page, page_text(board_page_data(Path(board))))
 
@@ -166,3 +151,22 @@ def _checked(page: Path, *, replace: bool) -> Path:
     ):
         raise RunError(f"{page} exists and was not written by StepScore. Choose another folder: -o DIR")
     return page
+
+
+Kind = Literal["runs", "audit", "board"]
+
+
+def page_kind(folders: Sequence[Path]) -> Kind:
+    """Return what the given folders contain; OptionError if an audit or a board is not the only one."""
+    kinds: list[Kind] = [
+        "board" if is_board(one) else "audit" if is_audit(one) else "runs" for one in folders
+    ]
+    found = next((at for at, kind in enumerate(kinds) if kind != "runs"), None)
+    if found is None:
+        return "runs"
+    if len(folders) > 1:
+        what = "an audit" if kinds[found] == "audit" else "a board of judges"
+        raise OptionError(
+            f"{shown(folders[found])} is the folder of {what}, which has its own page. Pass only this folder."
+        )
+    return kinds[found]

@@ -18,15 +18,7 @@ from stepscore.report.run_sources import RunSources
 
 
 def board_page_data(folder: Path, *, live: bool = False) -> schema.PageData:
-    """Return everything that the page of a board of judges shows, as JSON values.
-
-    Args:
-        folder: The board's folder.
-        live: Whether the page is served by ``stepscore view``.
-
-    Raises:
-        RunError: The folder does not hold a board.
-    """
+    """Return the JSON values of the page of a board's folder; RunError if the folder does not hold a board."""
     stored = read_stored_board(folder / "board.json", RunError)
     methods = Table[str]()
     pack = estimate_packer(methods)

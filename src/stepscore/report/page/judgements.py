@@ -72,12 +72,8 @@ def judgement_tables(
 ) -> list[columns.Judgements]:
     """Return the judgements of each run of the leaderboard.
 
-    Args:
-        leaderboard: The leaderboard.
-        index: The page's episodes.
-        prompts: The page's prompts, to which those of the calls are added.
-        stages: The page's names of stages, to which those in parts are added.
-        parts: Where what is not needed at first is written; ``None`` for a page that holds everything.
+    New prompts and stages are added to ``prompts`` and ``stages``. ``parts`` takes what is not needed at first;
+    without it the page holds everything.
     """
     return [
         _judgements(run, leaderboard, rows, index, prompts, stages, parts)
@@ -179,7 +175,7 @@ def _channels(run: Run, ids: Sequence[str]) -> dict[str, list[FloatArray]]:
 
 
 def _rules(done: DoneRule, episodes: Sequence[Any]) -> columns.CurveRules:
-    """Return what the page keeps of every curve, wherever its points are."""
+    """Return the page's facts about every curve, wherever its points are."""
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
     return {
@@ -229,7 +225,7 @@ def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> columns.CallTa
     kept: list[tuple[dict[str, Any], int]] = []
     left_out: set[str] = set()
     for row in rows:
-        # An episode is kept whole or not at all.
+        # An episode is never kept in part.
         if prompts.bytes > MAX_CALL_BYTES and (not kept or kept[-1][0]["episode_id"] != row["episode_id"]):
             left_out.add(row["episode_id"])
             continue

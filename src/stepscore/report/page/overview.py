@@ -38,10 +38,7 @@ MANY_DIFFERENCES = 4
 
 
 def metric_infos(leaderboards: Sequence[Leaderboard]) -> list[schema.MetricInfo]:
-    """Return what the page says of every metric; success by judge is named by the rules that gave it.
-
-    Where leaderboards differ in their rules, each leaderboard's own label states its own.
-    """
+    """Return the page's description of every metric; success by judge is named by the rule that gave it."""
     names = {leaderboard.judged.success_name for leaderboard in leaderboards}
     labels = {**METRIC_LABELS, **({"success_judge": names.pop()} if len(names) == 1 else {})}
     columns = dict.fromkeys(column for leaderboard in leaderboards for column in leaderboard.metrics.columns)
@@ -61,10 +58,7 @@ def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> schema.Metr
 
 
 def leaderboard_labels(leaderboards: Sequence[Leaderboard]) -> list[str]:
-    """Return judge and model of each leaderboard, with the protocol's hash where two would be the same.
-
-    How success by judge was decided is added where the leaderboards differ in it.
-    """
+    """Return judge and model of each leaderboard, and what else keeps the labels distinct."""
     names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in leaderboards]
     differ = len({leaderboard.judged.success_name for leaderboard in leaderboards}) > 1
     labels = []
@@ -78,7 +72,7 @@ def leaderboard_labels(leaderboards: Sequence[Leaderboard]) -> list[str]:
 
 
 def run_rows(leaderboards: Sequence[Leaderboard], pack: Pack) -> list[schema.RunInfo]:
-    """Return what the page says of every run, in the order in which they were given."""
+    """Return the page's description of every run, in the order given."""
     facts = {
         number: _run(run)
         for leaderboard in leaderboards
@@ -163,7 +157,7 @@ def _usage(run: Run) -> schema.Usage:
 def warnings_of(
     leaderboards: Sequence[Leaderboard], labels: Sequence[str], rows: Sequence[schema.RunInfo]
 ) -> list[schema.Warning]:
-    """Return what a reader must know before comparing numbers."""
+    """Return warnings to read before comparing numbers."""
     warnings = _protocols(leaderboards, labels)
     for row in rows:
         if row["errors"]:
@@ -193,10 +187,7 @@ def warnings_of(
 
 
 def _protocols(leaderboards: Sequence[Leaderboard], labels: Sequence[str]) -> list[schema.Warning]:
-    """Warn if one judge on one model has several protocols, with the fields in which they differ.
-
-    Different judges are meant to differ: their tables have their names.
-    """
+    """Warn if one judge on one model has several protocols, with the fields in which they differ."""
     details = []
     judges = set()
     for (a, name_a), (b, name_b) in combinations(zip(leaderboards, labels, strict=True), 2):

@@ -23,7 +23,7 @@ _TYPES: dict[columns.Encoding, np.dtype[Any]] = {
 }
 _MICROSECONDS = 1e6
 MAX_CODE = 65_534
-"""Largest whole number that :func:`pack_codes` packs."""
+"""Largest integer that :func:`pack_codes` packs."""
 
 Row = TypeVar("Row", bound=Hashable)
 
@@ -52,7 +52,7 @@ def pack_range(values: FloatArray) -> columns.Packed:
 
 
 def pack_codes(codes: FloatArray) -> columns.Packed:
-    """Pack whole numbers from 0 to 65,534, and NaN, in 2 bytes each."""
+    """Pack integers from 0 to 65,534, and NaN, in 2 bytes each."""
     return _packed("u16", _codes(codes, "u16", 1.0))
 
 
@@ -71,8 +71,8 @@ def pack_times(
 ) -> tuple[columns.Packed, columns.Packed | None]:
     """Pack the times of many concatenated curves, and per curve the rate that they are divided by.
 
-    Where every time is that of a frame (k / rate to a microsecond), k is kept in 2 or 4 bytes. Otherwise the
-    times are kept in microseconds and there is no rate; past an hour, unchanged.
+    Times of frames (k / rate to a microsecond) are packed as k in 2 or 4 bytes, others in microseconds without a
+    rate, and unchanged beyond an hour.
     """
     per_point = np.repeat(rates, lengths)
     if not np.any(np.isnan(per_point)):

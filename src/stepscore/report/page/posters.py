@@ -1,4 +1,4 @@
-"""Frames of the worst failures as small JPEGs inside the page: they show wherever it is opened, without a video."""
+"""Frames of the worst failures as small JPEGs inside the page, visible without the videos."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ QUALITY = 70
 
 
 class Posters:
-    """The frames that a page shows of its failures, each once.
-
-    Args:
-        sources: Where the recordings are; ``None`` for a page without videos, which has no frames either.
-    """
+    """The frames that a page shows of its failures, each once; none without ``sources``."""
 
     def __init__(self, sources: RunSources | None) -> None:
         self._sources = sources
@@ -41,12 +37,7 @@ class Posters:
         return self._table.rows
 
     def number(self, row: Mapping[str, Any], time_s: float | None) -> int:
-        """Return the index of an episode's frame, read now if it is new; -1 where there is none.
-
-        Args:
-            row: The episode's row of the run's ``episodes`` table.
-            time_s: When; ``None`` for its last frame.
-        """
+        """Return the index of an episode's frame (default: the last); -1 if there is none."""
         key = str(row["source"]), str(row["episode_id"]), time_s
         if key not in self._numbers:
             self._numbers[key] = self._add(row, time_s)

@@ -127,7 +127,7 @@ class ProbeData(TypedDict):
     eligible: int  # Episodes that it could have taken
     reason: str  # Why it took none; "" where it took some
     trivial: list[OfTrivial | None]  # Of each trivial judge
-    worst: list[WorstCase]  # Where it is not passed: the worst first
+    worst: list[WorstCase]  # If it is not passed: the worst first
 
 
 class AuditHeadline(TypedDict):

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from stepscore.episodes import View
-from stepscore.episodes.video import VideoView
+from stepscore.episodes.video import VideoView, open_video, packet_index, video_stream
 from stepscore.errors import RunError
-from stepscore.report.page.media_probe import Probe, probe
 from stepscore.report.video import stream_frames, write_h264
 
 KEYFRAME_INTERVAL_S = 0.5
@@ -20,12 +19,7 @@ KEYFRAME_INTERVAL_S = 0.5
 
 
 class HostedVideo(NamedTuple):
-    """A video file as the page refers to it.
-
-    Attributes:
-        src: Quoted URL, relative to the page where possible.
-        probe: Codec, MIME type and playability of the file at that URL.
-    """
+    """A video file as the page refers to it: a quoted URL, relative if possible, and how the file plays."""
 
     src: str
     probe: Probe
@@ -98,11 +92,7 @@ class CopiedVideos:
 
 
 class ServedVideos:
-    """Videos that a server hands out by number; it serves the files listed here and no others.
-
-    Attributes:
-        files: Path and MIME type of each video; its place in the list is its number.
-    """
+    """Videos that a server hands out by number: path and MIME type of each, and no other files."""
 
     def __init__(self) -> None:
         self.files: list[tuple[Path, str]] = []
@@ -127,3 +117,29 @@ def relative_url(path: Path, folder: str) -> str:
         return quote(Path(os.path.relpath(absolute, folder)).as_posix())
     except ValueError:
         return Path(absolute).as_uri()
+
+
+PLAYED = {"h264": ("yuv420p", "yuvj420p"), "av1": (), "vp8": (), "vp9": ()}
+"""Codecs that browsers play, with the pixel formats they play them in (empty: any)."""
+
+_TYPES = {"mp4": "video/mp4", "mov": "video/mp4", "webm": "video/webm", "m4v": "video/mp4"}
+
+
+class Probe(NamedTuple):
+    """The properties of a video file that decide how a browser plays it; ``plays`` without re-encoding."""
+
+    codec: str
+    type: str
+    first_s: float
+    plays: bool
+
+
+def probe(path: Path) -> Probe:
+    """Read a video file's codec, type and first time without decoding frames; VideoError if it is unreadable."""
+    with open_video(path) as container:
+        context = video_stream(container, path).codec_context
+        codec, pixels = context.codec.canonical_name, context.pix_fmt
+    kind = _TYPES.get(path.suffix.lower().removeprefix("."), "")
+    allowed = PLAYED.get(codec)
+    plays = bool(kind) and allowed is not None and (not allowed or pixels in allowed)
+    return Probe(codec, kind or "application/octet-stream", float(packet_index(path).times[0]), plays)

@@ -16,15 +16,14 @@ from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError, VideoError
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
-from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import MAX_CODE, dictionary, pack_codes, pack_floats
-from stepscore.report.page.video_hosting import HostedVideo, VideoHost
+from stepscore.report.page.video_hosting import HostedVideo, VideoHost, probe
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import finite_or_none
 from stepscore.types import FloatArray
 
 TIMING_TOLERANCE = 0.1
-"""Share of a frame by which frame times may deviate from i / fps and still be described by fps alone."""
+"""Share of a frame by which frame times may deviate from i / fps and still be described only by fps."""
 
 
 @dataclass
@@ -62,10 +61,7 @@ class _Files:
 def video_tables(
     index: EpisodeIndex, host: VideoHost | None, sources: RunSources
 ) -> tuple[list[columns.MediaFile], columns.VideoTable]:
-    """Return the files, and the part of them that shows each episode; both are empty without a host.
-
-    A video that is not available is a row with the reason.
-    """
+    """Return the files, and the part of them that shows each episode; a missing video is a row with the reason."""
     if host is None:
         return [], _table([])
     files = _Files(host)
@@ -138,7 +134,7 @@ def _shown(view: RetimedView, recorded: VideoView) -> columns.ShownFrames:
 
 
 def _uneven(times: FloatArray, fps: float) -> FloatArray | None:
-    """Return the times of frames that the frame rate alone does not tell; ``None`` where it does."""
+    """Return the times of frames if they are not those of the frame rate, else ``None``."""
     even = np.max(np.abs(times - np.arange(len(times)) / fps)) <= TIMING_TOLERANCE / fps
     return None if even else times
 

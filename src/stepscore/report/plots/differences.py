@@ -66,7 +66,7 @@ def differences(
         metrics: The metrics of every episode.
         by: What makes a group.
         names: Metrics; default: those of ``stepscore compare``.
-        apart: What is compared by itself: the judge, where there are several.
+        apart: What is compared separately: the judge, if there are several.
     """
     wanted = list(names) if names is not None else compared_metrics(metrics)
     cells = {}

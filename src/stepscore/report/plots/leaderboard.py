@@ -43,7 +43,7 @@ class LeaderboardRow(NamedTuple):
         number: Index that decides its style in every figure.
         n: Number of its episodes.
         estimates: One for every column.
-        section: The judge under which it stands, where there are several; else empty.
+        section: Its judge if there are several, else empty.
     """
 
     name: str
@@ -177,7 +177,7 @@ def _panel(axes: Axes, column: MetricColumn, lines: Sequence[LeaderboardRow | st
 
 
 def bare_rows(axes: Axes) -> None:
-    """Remove the axis line and the ticks on the left: the names alone mark the rows."""
+    """Remove the axis line and the ticks on the left: only the names mark the rows."""
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
 

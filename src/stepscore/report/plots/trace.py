@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscore.analysis.findings import worst_time
 from stepscore.episodes import Clip
-from stepscore.report.episode_data import EpisodeData
+from stepscore.report.episode_data import TRUTH_NAMES, EpisodeData
 from stepscore.report.plots.contact_sheet import draw_frames
 from stepscore.report.plots.episode_lanes import LEFT_INCHES, outcome, stage_numbers
 from stepscore.report.plots.style import (
@@ -25,7 +25,6 @@ from stepscore.report.plots.style import (
     percent_axis,
     plain,
 )
-from stepscore.report.truth_curve import TRUTH_NAMES
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import av
 
 TIME_BASE = 90_000
-"""Ticks per second: a frame of every usual frame rate lasts a whole number of them."""
+"""Ticks per second: a frame of every usual frame rate lasts an integral number of them."""
 
 COARSE_TIME_BASE = 1_000
 """Ticks per second where frames are hours apart."""

@@ -38,7 +38,7 @@ def object_goals() -> tuple[str, ...]:
 
 
 def choose_tasks(names: Sequence[str]) -> tuple[Task, ...]:
-    """Return the tasks with these names, in this order; ``all`` stands for every one."""
+    """Return the tasks with these names, in this order; ``all`` means every task."""
     tasks = all_tasks()
     chosen = [task for name in names for task in (tasks.values() if name == "all" else (get_task(name),))]
     return tuple({task.name: task for task in chosen}.values())

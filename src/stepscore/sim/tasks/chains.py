@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from stepscore.sim.tasks.distances import Advanced, Both, Displaced, Either, Touching, Within
 from stepscore.sim.tasks.fixtures import FIXTURES
-from stepscore.sim.tasks.milestones import MAIN_PART
 from stepscore.sim.tasks.objects import OBJECTS
-from stepscore.sim.tasks.stage_machine import Milestone
+from stepscore.sim.tasks.stage_machine import MAIN_PART, Milestone
 from stepscore.sim.tasks.task import Phase, Task
 
 MAX_SLOWDOWN = 5.0

@@ -1,8 +1,7 @@
 """Conditions of the state, with their distance from being true, in metres.
 
-A condition is a pure function of the state now and the state at the start: ``gap(now, start)`` is the distance
-left, and 0 or less once the condition is true. So one number states both whether a subgoal is true and how
-far it is, and it grows again when something is undone.
+A condition is a pure function of the state now and the state at the start: ``gap(now, start)`` is the distance left,
+and 0 or less once the condition is true. It grows again when something is undone.
 """
 
 from __future__ import annotations

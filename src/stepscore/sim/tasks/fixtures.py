@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from stepscore.sim.tasks.distances import Advanced, Apart, Both, Displaced, Within
-from stepscore.sim.tasks.milestones import MAIN_PART, finish, finish_by, move, reach, shift, touch
-from stepscore.sim.tasks.stage_machine import Milestone
+from stepscore.sim.tasks.stage_machine import (
+    MAIN_PART,
+    Milestone,
+    finish,
+    finish_by,
+    move,
+    reach,
+    shift,
+    touch,
+)
 from stepscore.sim.tasks.task import Phase, Task
 
 
@@ -115,7 +123,7 @@ FIXTURES: tuple[Task, ...] = (
         "door-close",
         "close the door",
         "door_link",
-        # The door moves at a touch, and hardly any policy misses it, so a touch alone is not a milestone.
+        # The door moves at a touch, and hardly any policy misses it, so a touch is not a milestone.
         Milestone(
             "go to the door and start to push it",
             "the hand is at the door, which stands clearly less open than at first",

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from stepscore.sim.tasks.distances import Displaced, Raised, Within
-from stepscore.sim.tasks.milestones import MAIN_PART, finish, finish_by, hold, lift, move, over, reach, shift
-from stepscore.sim.tasks.stage_machine import Milestone
+from stepscore.sim.tasks.stage_machine import (
+    MAIN_PART,
+    Milestone,
+    finish,
+    finish_by,
+    hold,
+    lift,
+    move,
+    over,
+    reach,
+    shift,
+)
 from stepscore.sim.tasks.task import Phase, Task
 
 

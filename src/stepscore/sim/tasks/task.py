@@ -17,12 +17,7 @@ ENVIRONMENT_STATE_DIM = 9
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a task that one expert carries out.
-
-    Attributes:
-        expert: Meta-World's name of the environment whose expert acts, on that environment's observation.
-        milestones: The states it reaches, in order; the last one completes the phase.
-    """
+    """A part of a task that one expert carries out, on the observation of Meta-World's environment ``expert``."""
 
     expert: str
     milestones: tuple[Milestone, ...]
@@ -45,7 +40,7 @@ class Task:
         success: Mode of success: ``ever`` or ``holds``.
         ends_at_success: The rollout ends at the first frame of success, since the expert's own motion undoes
             it within 20 steps.
-        opposite: The environment whose expert undoes the task in the same scene; empty where there is none.
+        opposite: The environment whose expert undoes the task in the same scene; empty if there is none.
         max_slowdown: Every stage is played at a speed of its own, sampled per scene, from this many times slower
             than the expert up to its own speed; 1 for single tasks.
         full_speed_stages: Indices of stages at the expert's own speed, since slower it would miss the object.

@@ -15,7 +15,7 @@ from stepscore.cli.app import app
 from stepscore.errors import OptionError, RunError
 from stepscore.report import page_kind, write_audit_report
 from stepscore.report.page import audit_page_data
-from stepscore.report.page.audits import shown_runs
+from stepscore.report.page.audits import audit_page
 from tests.report.planted_audits import planted_audit
 
 OUTCOMES: Any = {"beyond-length": "fail", "round-trip": "pass", "other-task": "warn", "noisy": "undecided"}
@@ -65,9 +65,9 @@ def test_of_a_large_audit_only_the_named_episodes_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = planted_audit(tmp_path / "audit", {"round-trip": "fail"}, pairs=20)
-    monkeypatch.setattr(shown_runs, "MAX_EPISODES", 30)
+    monkeypatch.setattr(audit_page, "MAX_EPISODES", 30)
     assert audit_page_data(folder)["episodes"]["n"] == 12
-    monkeypatch.setattr(shown_runs, "MAX_EPISODES", 40)
+    monkeypatch.setattr(audit_page, "MAX_EPISODES", 40)
     assert audit_page_data(folder)["episodes"]["n"] == 40
 
 
@@ -104,7 +104,7 @@ def test_an_audit_has_a_page_of_its_own(folder: Path) -> None:
     assert not is_audit(folder / "judge")
     assert page_kind([folder]) == "audit"
     assert page_kind([folder / "judge"]) == "runs"
-    with pytest.raises(OptionError, match="Name it alone"):
+    with pytest.raises(OptionError, match="Pass only this folder"):
         page_kind([folder / "judge", folder])
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.report.page.leaderboards.ranks import tied_ranks
+from stepscore.report.page.leaderboards.leaderboard import tied_ranks
 from stepscore.types import Estimate
 
 Better = Literal["higher", "lower"]

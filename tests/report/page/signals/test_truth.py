@@ -12,8 +12,7 @@ from stepscore.analysis import measure_episodes
 from stepscore.report.page.data import page_data
 from stepscore.report.page.packing import unpack
 from stepscore.report.page.signals import truth
-from stepscore.report.page.signals.straight_lines import straight_points
-from stepscore.report.page.signals.truth import TOLERANCE
+from stepscore.report.page.signals.truth import TOLERANCE, straight_points
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 from tests.report.made_runs import write_run

@@ -1,6 +1,6 @@
 """String literals of a Python file, read from its syntax tree. Nothing of the file is executed.
 
-Where a text stands is written as a path, its parts separated by ``" > "``::
+The place of a text is written as a path, its parts separated by ``" > "``::
 
     SYSTEM_PROMPT                                     an assignment in the module
     Model.__init__ > self.templates['pair']           the one string assigned to that target in a method

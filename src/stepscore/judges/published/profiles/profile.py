@@ -164,10 +164,10 @@ class SourceFile(_Frozen):
 
 
 class PromptText(_Frozen):
-    """One published text, and where it stands.
+    """One published text, and its place.
 
     Attributes:
-        source: Name of the file in ``sources``; ``None`` where it comes from a file of the user's alone.
+        source: Name of the file in ``sources``; ``None`` if it only comes from the user's file.
         constant: Where in a Python file, see ``literals.py``; ``None`` for a whole text file, stripped.
         packaged: Name of a prompt that is part of this project, instead of a source.
         sha256: Of the text in UTF-8.

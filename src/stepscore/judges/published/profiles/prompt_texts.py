@@ -1,6 +1,6 @@
 """The published texts of a profile: fetched on first use and checked, or taken from a file of the user's.
 
-Inside :func:`without_fetching` nothing is fetched, and a text that is not in the cache is stood for by one of its
+Inside :func:`without_fetching` nothing is fetched, and a text that is not in the cache is replaced by one of its
 length: a dry run counts with it. :func:`fetch_texts` is called where a run begins, so that an error of the network
 stops it before anything is asked.
 """
@@ -30,7 +30,7 @@ _fetching: ContextVar[bool] = ContextVar("stepscore_fetching_prompts", default=T
 
 @contextmanager
 def without_fetching() -> Iterator[None]:
-    """Fetch nothing: inside, a text that is not in the cache is stood for by one of its length."""
+    """Fetch nothing: inside, a text that is not in the cache is replaced by one of its length."""
     token = _fetching.set(False)
     try:
         yield

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from stepscore._options import DEFAULT_REVISION
 from stepscore.analysis import episode_groups
@@ -19,9 +20,9 @@ from stepscore.audit import (
     read_audit,
     warnings_of,
 )
+from stepscore.errors import StepScoreError
 from stepscore.report.page import schema, table_types
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
-from stepscore.report.page.audits.shown_runs import run_label, shown_runs
 from stepscore.report.page.data import explorer_tables, leaderboard_index, page_frame
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.leaderboards import Leaderboard, Pack, estimate_packer, open_leaderboards
@@ -31,7 +32,7 @@ from stepscore.report.page.signals import trace_table
 from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
-from stepscore.runs import Run, finite_or_none
+from stepscore.runs import Run, finite_or_none, open_run
 from stepscore.types import Estimate
 
 NO_FINDINGS: table_types.Findings = {
@@ -104,7 +105,7 @@ def audit_page_data(
 def _audit(
     stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, pack: Pack, changes: dict[str, str]
 ) -> schema.AuditData:
-    """Return what the audit showed."""
+    """Return the results of the audit."""
     audit = stored.audit
     places = {row["episode_id"]: place for place, row in enumerate(index.rows)}
     trivial = list(dict.fromkeys(result.judge for result in audit.trivial))
@@ -204,3 +205,54 @@ def _warnings(audit: Audit, shown: Mapping[str, Run]) -> list[schema.Warning]:
         text = "The run folder of the audit cannot be opened: its numbers are shown without its episodes."
         return [warning("left-out", text)]
     return []
+
+
+MAX_EPISODES = 1500
+"""Episodes, recorded and changed, up to which the page holds all of them; else those that probes name."""
+
+NAMES = {"again": "asked again", "denser": "sampled twice as densely"}
+
+
+class RunPart(Run):
+    """Some episodes of a run, as if it had judged no others."""
+
+    def __init__(self, run: Run, episodes: Collection[str]) -> None:
+        super().__init__(run.path, {**run.info, "selected": len(episodes)})
+        self._kept = pa.array(sorted(episodes), pa.string())
+
+    def _table(self, name: str) -> pa.Table:
+        return self._tables.read(name, self._kept)
+
+
+def shown_runs(audit: Audit) -> dict[str, Run]:
+    """Return the runs of an audit by name, the judge's first; those that cannot be opened are left out.
+
+    A trivial judge that is the audited judge itself is shown once.
+    """
+    opened: dict[str, Run] = {}
+    hashes: set[str] = set()
+    for name in ("judge", *(name for name in audit.runs if name != "judge")):
+        try:
+            run = open_run(audit.runs.get(name, audit.runs["judge"].parent / name))
+            rows = run.judgements().num_rows
+        except (StepScoreError, KeyError, OSError):
+            continue
+        if rows and run.protocol.hash not in hashes:
+            hashes.add(run.protocol.hash)
+            opened[name] = run
+    if sum(run.judgements().num_rows for run in opened.values()) <= MAX_EPISODES * max(1, len(opened)):
+        return opened
+    named = {
+        one
+        for result in (*audit.results, *audit.trivial)
+        for case in result.worst
+        for one in (case.episode, case.changed)
+    }
+    parts = {name: RunPart(run, named) for name, run in opened.items()}
+    return {name: run for name, run in parts.items() if run.judgements().num_rows}
+
+
+def run_label(name: str, run: Run) -> str:
+    """Return the page's name for a run of an audit."""
+    judge = " ".join(filter(None, (run.judge, run.model)))
+    return f"{judge}, {NAMES[name]}" if name in NAMES else judge

@@ -84,7 +84,7 @@ class Changes:
 
     @property
     def note(self) -> str:
-        """Return what to know of the video shown; empty where it is what the judge saw."""
+        """Return what to know of the video shown; empty if it is what the judge saw."""
         seen = [one for one in self.changes if one["change"] not in TIMING | INSTRUCTION]
         if not seen:
             return ""
@@ -94,7 +94,7 @@ class Changes:
 
 
 def changes_of(row: Mapping[str, Any]) -> Changes | None:
-    """Return what was changed of an episode's row; ``None`` for one as recorded, or that does not say."""
+    """Return the changes of an episode's row; ``None`` for a recorded one or if unknown."""
     try:
         metadata = json.loads(row["metadata"] or "{}")
         recorded, changes = metadata["changed_from"], metadata["changed"]

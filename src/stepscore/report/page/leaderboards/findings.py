@@ -1,4 +1,4 @@
-"""What a leaderboard's runs show in sentences: the overview's words, funnels and worst failures."""
+"""A leaderboard's findings in sentences: the overview's text, funnels and worst failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_FAILURES = 6
 def findings_data(
     leaderboard: Leaderboard, index: EpisodeIndex, pack: Pack, posters: Posters
 ) -> table_types.Findings:
-    """Return what one leaderboard shows in sentences; frames of its worst failures are added to the posters."""
+    """Return the findings of one leaderboard; frames of its worst failures are added to the posters."""
     found = run_findings(
         leaderboard.runs,
         leaderboard.judged.counted_once(),

@@ -23,9 +23,9 @@ MAX_BASELINE_EPISODES = 1_000
 def agreement_rows(
     leaderboards: Sequence[Leaderboard], runs: Sequence[Run], pack: Pack
 ) -> list[table_types.JudgeAgreement]:
-    """Return the agreement of every run, then those of the baselines not given as runs.
+    """Return the agreement of every run, then that of the baselines not given as runs.
 
-    Judges of the same episodes have one set of baselines between them, at the times of the first that has curves.
+    Judges of the same episodes share one set of baselines, at the times of the first judge that has curves.
     """
     rows: list[table_types.JudgeAgreement] = []
     for leaderboard in leaderboards:

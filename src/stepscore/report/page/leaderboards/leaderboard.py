@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from stepscore.analysis import (
 from stepscore.judges import BASELINES
 from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
 from stepscore.report.page import columns, table_types
-from stepscore.report.page.leaderboards.ranks import tied_ranks
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
@@ -60,14 +59,14 @@ class Leaderboard:
     """The runs of one protocol, measured together.
 
     Attributes:
-        runs: The runs, in the order in which they were given.
+        runs: The runs, in the order given.
         numbers: The index of each among all runs of the page.
         judged: The metrics of every episode, run by run, as the judge gave them: what the judge is checked by.
-        metrics: The same as far as they are about policies: see :func:`stepscore.analysis.policy_metrics`.
+        metrics: The same for policies: see :func:`stepscore.analysis.policy_metrics`.
         counted: These without episodes that an earlier run of the leaderboard holds: what is averaged.
         failure_modes: The failure mode of every episode.
         diagnosis: How the policies fail, each episode counted once.
-        done_at: Progress that counts as done, where it was given.
+        done_at: Progress that counts as done, if it was given.
     """
 
     runs: tuple[Run, ...]
@@ -246,3 +245,38 @@ def _diagnosis(modes: FailureModes, pack: Pack) -> table_types.Diagnosis:
         "z_metrics": names,
         "z": [[finite_or_none(modes.z_scores[p.policy][name]) for name in names] for p in modes.policies],
     }
+
+
+def tied_ranks(
+    estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]
+) -> list[columns.Rank]:
+    """Return the best and the worst rank each group may take.
+
+    A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely better, the
+    worst is the number of groups minus those surely worse. A group without an interval is tied with all others; one
+    without a value has no rank.
+
+    >>> from stepscore.metrics.stats import rate_estimate
+    >>> tied_ranks([rate_estimate([0, 1] * 50), rate_estimate([1] * 100)], "higher")
+    [Places(best=2, worst=2), Places(best=1, worst=1)]
+    """
+    ends = [_ends(estimate, better) for estimate in estimates]
+    known = [end for end in ends if end is not None]
+    ranks: list[columns.Rank] = []
+    for end in ends:
+        if end is None:
+            ranks.append(None)
+            continue
+        above = sum(other[0] > end[1] for other in known)
+        below = sum(other[1] < end[0] for other in known)
+        ranks.append(columns.Places(1 + above, len(known) - below))
+    return ranks
+
+
+def _ends(estimate: Estimate | None, better: str) -> tuple[float, float] | None:
+    """Return the interval with higher as better; unbounded if there is none; ``None`` without a value."""
+    if estimate is None or math.isnan(estimate.value):
+        return None
+    if math.isnan(estimate.lo) or math.isnan(estimate.hi):
+        return -math.inf, math.inf
+    return (estimate.lo, estimate.hi) if better == "higher" else (-estimate.hi, -estimate.lo)

@@ -54,7 +54,7 @@ class RunRows:
         channels: Channel's name to the values of each row.
         values: Metric to one number a row.
         verdicts: Rows of the run's ``verdicts`` table, each with ``row``, ascending.
-        done_channel: The channel that decides when a curve is done, which is kept for measuring.
+        done_channel: The channel that decides when a curve is done.
     """
 
     name: str

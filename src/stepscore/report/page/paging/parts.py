@@ -1,4 +1,4 @@
-"""Where the parts of a page are kept: scripts beside it, which load from disk, or files that a server hands out."""
+"""Where the parts of a page are kept: scripts next to it, which load from disk, or files that a server serves."""
 
 from __future__ import annotations
 
@@ -30,11 +30,7 @@ class Parts(Protocol):
 
 
 class FileParts:
-    """Scripts in a folder beside the page: a page on disk may load scripts, and nothing else.
-
-    Args:
-        folder: The folder; scripts of an earlier page in it are removed before the first is written.
-    """
+    """Scripts in a folder next to the page, emptied first: a page on disk may load scripts, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,7 +52,7 @@ class FileParts:
 
 
 class ServedParts:
-    """Files in a folder of the server's own, of the page as it is now and as it was before."""
+    """Files in the server's own folder, of the current page and the one before."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="stepscore-page-")
@@ -68,12 +64,12 @@ class ServedParts:
         shutil.rmtree(self._at(self._build - 2), ignore_errors=True)
 
     def write(self, name: str, value: Mapping[str, object]) -> str:
-        """Keep a part under a name of its own for every build."""
+        """Keep a part under a separate name for every build."""
         write_text(self._at(self._build) / f"{name}.json", _json(value), errors="replace", make_folder=True)
         return f"{self._build}-{name}"
 
     def read(self, name: str) -> bytes | None:
-        """Return a part as JSON; ``None`` where there is none."""
+        """Return a part as JSON; ``None`` if there is none."""
         build, _, rest = name.partition("-")
         if not NAME.fullmatch(name) or not build.isdigit():
             return None
@@ -92,7 +88,7 @@ def parts_folder(page: Path) -> Path:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts of an earlier page, and their folder where nothing else is in it."""
+    """Remove the parts of an earlier page, and their folder if nothing else is in it."""
     if not folder.is_dir():
         return
     for path in folder.glob("*.js"):
@@ -103,14 +99,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def data_bytes(points: int, channels: int, episodes: int, metrics: int) -> float:
-    """Return about how many bytes the data of one run take on a page.
-
-    Args:
-        points: Points of all its curves.
-        channels: Channels of a curve besides progress.
-        episodes: Episodes.
-        metrics: Metrics of an episode.
-    """
+    """Return the approximate bytes that the data of one run take on a page."""
     return points * (_BYTES_PER_POINT + _BYTES_PER_CHANNEL * channels) + episodes * (
         _BYTES_PER_EPISODE + _BYTES_PER_VALUE * metrics
     )

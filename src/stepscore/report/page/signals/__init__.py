@@ -1,4 +1,4 @@
-"""What the page draws over time beside the judged curve: true progress, and the robot's state and action."""
+"""What the page draws over time next to the judged curve: true progress, and the robot's state and action."""
 
 from stepscore.report.page.signals.traces import ServedTraces, trace_table
 from stepscore.report.page.signals.truth import truth_table

@@ -1,7 +1,7 @@
 """State and action of episodes, drawn over time below the judged curve.
 
-A page that is written to disk holds those of the episodes that are looked at first, up to :data:`MAX_BYTES`, each in
-the few points that its shape needs. A page that is served asks for those of the episode on screen.
+A page on disk holds those of the first episodes, up to :data:`MAX_BYTES`, each in the few points that its shape
+needs. A served page requests those of the episode on screen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stepscore.errors import SourceError, StepScoreError
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import Table, pack_codes, pack_floats, pack_range
-from stepscore.report.page.signals.straight_lines import straight_points
+from stepscore.report.page.signals.truth import straight_points
 from stepscore.report.run_sources import RunSources
 from stepscore.types import FloatArray
 
@@ -57,7 +57,7 @@ class Trace:
         episode: Its place on the page.
         layout: Signals and dimensions.
         times: Seconds, (points,).
-        values: (points, dimensions); NaN where unknown.
+        values: (points, dimensions); NaN if unknown.
         steps: How many steps were recorded.
     """
 
@@ -90,11 +90,7 @@ class ServedTraces:
         return number
 
     def table(self, number: int, sources: RunSources) -> columns.TraceTable | None:
-        """Return the traces of one episode, as its only row; ``None`` for an unknown number.
-
-        Raises:
-            StepScoreError: Its source cannot be read.
-        """
+        """Return the traces of one episode as the only row; ``None`` for an unknown number."""
         if number >= len(self.rows):
             return None
         found = trace_of(0, sources.signals(self.rows[number]), MAX_SERVED_POINTS, 0.0)
@@ -104,14 +100,7 @@ class ServedTraces:
 def trace_table(
     sources: RunSources | None, index: EpisodeIndex, first: Iterable[int], served: ServedTraces | None
 ) -> columns.TraceTable:
-    """Return the traces of a page.
-
-    Args:
-        sources: The recordings of the runs; ``None`` for a page without any.
-        index: The page's episodes.
-        first: Places of episodes whose traces are wanted first; the others follow in their order.
-        served: Hands traces out on demand; ``None`` for a page that holds them.
-    """
+    """Return the traces of a page, ``first`` in front; ``served`` hands them out on demand instead."""
     if sources is None:
         return packed_traces([])
     if served is not None:
@@ -143,10 +132,7 @@ def trace_table(
 def trace_of(
     place: int, signals: Sequence[Signal], most: int = MAX_POINTS, tolerance: float = TOLERANCE
 ) -> Trace | None:
-    """Return the trace of an episode's signals; ``None`` where there are none.
-
-    Signals that were recorded at other times than the first are left out: formats record all of them at every step.
-    """
+    """Return the trace of an episode's signals recorded at every step; ``None`` if there are none."""
     signals = [one for one in signals if np.array_equal(one.times, signals[0].times)]
     room = MAX_DIMENSIONS
     layout: list[tuple[str, tuple[str, ...], int]] = []
@@ -195,7 +181,7 @@ def packed_traces(traces: Sequence[Trace]) -> columns.TraceTable:
 
 
 def _range(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the greatest known value of each dimension; NaN where none is known."""
+    """Return the least and the greatest known value of each dimension; NaN if none is known."""
     low = np.min(values, axis=0, initial=np.inf, where=np.isfinite(values))
     high = np.max(values, axis=0, initial=-np.inf, where=np.isfinite(values))
     known = low <= high
@@ -203,11 +189,11 @@ def _range(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _shares(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return each dimension as a share of its range; 0 where it is constant, NaN where it is unknown."""
+    """Return each dimension as a share of its range; 0 where it is constant, NaN if it is unknown."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         return np.where(high > low, (values - low) / (high - low), np.where(np.isnan(values), np.nan, 0.0))
 
 
 def _codes(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the dimensions one after the other, each over its own range as 0.._CODES; NaN where unknown."""
+    """Return the dimensions one after the other, each over its own range as 0.._CODES; NaN if unknown."""
     return np.asarray(np.round(_shares(values, low, high) * _CODES).T.ravel(), dtype=np.float64)

@@ -1,13 +1,13 @@
-"""How a command ends: the exit code, and the one line on stderr that says why.
+"""Exit codes, and the one line on stderr that explains them.
 
 ====  ============================================================================================
 code  meaning
 ====  ============================================================================================
-0     All well. Also where the reader of stdout closed it early (``stepscore metrics RUN | head``).
-1     Finished, but not all of it: episodes failed or could not be read, or the budget stopped the run.
-2     Nothing was done, or not to the end: wrong usage, an input that cannot be used, a full disk, a
-      fault in a file of the user's own.
-3     An unexpected error, which is a bug of StepScore.
+0     Success, also if the reader of stdout closed it early (``stepscore metrics RUN | head``).
+1     Finished in part: episodes failed or could not be read, or the budget stopped the run.
+2     Nothing was done, or not to the end: wrong usage, unusable input, a full disk, an error in the
+      user's own code.
+3     An unexpected error, which is a bug in StepScore.
 130   Interrupted by Ctrl-C; 143 by SIGTERM. A run keeps its finished episodes and can be resumed.
 ====  ============================================================================================
 """
@@ -35,12 +35,7 @@ HELP = (
 
 
 def report(error: BaseException, *, traceback: bool = False) -> int:
-    """Print one line about what a command raised, where there is one to print; return the exit code.
-
-    Args:
-        error: What was raised; of a group, its first.
-        traceback: Print the traceback before it.
-    """
+    """Print one line about an exception, after its traceback if asked; return the exit code."""
     error = first_of_group(error)
     code, kind, message = describe(error)
     if code == INTERRUPTED:
@@ -55,7 +50,7 @@ def report(error: BaseException, *, traceback: bool = False) -> int:
 
 
 def describe(error: BaseException) -> tuple[int, str, str]:
-    """Return exit code, the word before the message (``Error``) and the message; empty where nothing is printed."""
+    """Return exit code, the word before the message (``Error``) and the message; empty if nothing is printed."""
     if interrupt := _interrupt_in(error):
         text = str(interrupt)
         return INTERRUPTED, "Interrupted", text or "Nothing more is done."
@@ -110,13 +105,13 @@ def _interrupt_in(error: BaseException | None) -> KeyboardInterrupt | None:
 
 def _from_exit(error: SystemExit) -> tuple[int, str, str]:
     if error.code is None or isinstance(error.code, int):
-        # rich answers a closed pipe by an exit of its own.
+        # rich exits on a closed pipe.
         return OK if isinstance(error.__context__, BrokenPipeError) else error.code or OK, "", ""
     return REFUSED, "Error", str(error.code)
 
 
 def _from_click(error: BaseException) -> tuple[int, str, str]:
-    """Describe an exit that a command asked for, or a wrong usage that the parser found."""
+    """Describe an exit that a command requested, or a usage error that the parser found."""
     code = int(getattr(error, "exit_code", REFUSED))
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return code, "", ""  # the help is printed already
@@ -126,11 +121,11 @@ def _from_click(error: BaseException) -> tuple[int, str, str]:
     return code, "Error", f"{message}{stop} Run: {command} --help"
 
 
-_TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+_TYPES = {"int": "an integer", "float": "a number", "bool": "true or false"}
 
 
 def _plain_message(error: Any) -> str:
-    """Return the parser's message; of a value of the wrong type, with the value and without a validator's words."""
+    """Return the parser's message, with the value and the expected type if the type is wrong."""
     message: str = error.format_message()
     found = getattr(error.__cause__, "errors", None)
     wrong = found()[0] if callable(found) else {}
@@ -142,7 +137,7 @@ def _plain_message(error: Any) -> str:
 
 
 def _os_error_text(error: OSError) -> str:
-    """Return a message that names the file, or else whatever can be found to be the cause."""
+    """Return a message that names the file, or else the cause if it can be found."""
     reason = error.strerror or str(error) or type(error).__name__
     if error.filename is not None:
         names = [
@@ -165,7 +160,7 @@ def _folder_exists() -> bool:
 
 
 def _let_the_next_one_kill() -> None:
-    """Let a further Ctrl-C end the process at once: a thread that does not end must not hold it."""
+    """Let another Ctrl-C end the process at once, even if a thread does not end."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)

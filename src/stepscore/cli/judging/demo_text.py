@@ -1,4 +1,4 @@
-"""The demo's result as a story: who is best, where each policy fails, how a failure looks, and whom to believe."""
+"""The text of the demo: who is best, where each policy fails, how a failure looks, and which judge to trust."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
 
 
-def print_story(
+def print_findings(
     metrics: EpisodeMetrics,
     findings: Findings,
     subgoal_trust: JudgeTrust,
@@ -44,16 +44,7 @@ def print_story(
     page: Path,
     limits: str,
 ) -> None:
-    """Print what the rollouts show.
-
-    Args:
-        metrics: Of the run with progress curves.
-        findings: Of the same run.
-        subgoal_trust: How far the judge of subgoals may be trusted.
-        policies: Each policy and what it does, in the order of the table.
-        page: The report.
-        limits: A sentence on where else the judge may be trusted.
-    """
+    """Print what the rollouts show; ``policies`` describes each policy, ``limits`` where the judge can be trusted."""
     _heading(1, "Who is best?")
     _sentences(findings.opening.sentences)
     out().print(Padding(_table(metrics, list(policies)), (0, 0, 0, 2)))
@@ -76,19 +67,13 @@ def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
             soft_wrap=True,
         )
     for command, what in commands:
-        # A command stays one line, to be copied; what it does is folded.
+        # A command stays on one line, to be copied; its description is folded.
         out().print(f"   {command}", soft_wrap=True)
         out().print(Padding(Text(what), (0, 0, 0, 6), expand=False))
 
 
 def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDTH) -> str:
-    """Return a curve as a line of bars, each the value at its time; a blank where that is unknown.
-
-    Args:
-        times: Seconds, ascending.
-        values: 0..1; NaN where unknown.
-        width: Characters.
-    """
+    """Return a curve as a line of ``width`` bars, blank where it is unknown."""
     span = times[-1] - times[0] or 1.0
     bars = []
     for column in range(width):
@@ -99,23 +84,16 @@ def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDT
 
 
 def time_axis(first: float, last: float, mark: float | None, width: int = WIDTH) -> str:
-    """Return the line below a sparkline: its first and last time, and an arrow at the time to look at.
-
-    Args:
-        first: Seconds.
-        last: Seconds.
-        mark: Seconds; ``None`` for no arrow.
-        width: Characters.
-    """
+    """Return the line below a sparkline: first and last time, and an arrow at ``mark``, if given."""
     end = f"{last:.1f} s"
     labels = [(0, f"{first:.1f} s"), (width - len(end), end)]
     if mark is not None:
         text = f"↑ {mark:.1f} s"
         place = min(int((mark - first) / ((last - first) or 1.0) * width), width - 1)
-        if place + len(text) > width:  # the arrow stays at its time; the seconds go before it
+        if place + len(text) > width:  # the arrow stays at its time, so the seconds precede it
             text = f"{mark:.1f} s ↑"
             place -= len(text) - 1
-        # A time at an edge gives way to the arrow's.
+        # The arrow's time replaces a time at an edge.
         labels = [(at, label) for at, label in labels if at + len(label) < place or at > place + len(text)]
         labels = sorted([*labels, (place, text)])
     line = ""
@@ -162,7 +140,7 @@ def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> Table:
 
 
 def _cell(estimate: Estimate) -> str:
-    """Return an estimate in whole percent: more digits say nothing of so few rollouts."""
+    """Return an estimate in whole percent: few rollouts do not support more digits."""
     if not estimate.n:
         return "–"
     return f"{100 * estimate.value:.0f}\n{100 * estimate.lo:.0f}…{100 * estimate.hi:.0f}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stepscore
-from stepscore.cli import endings
+from stepscore.cli import exit_codes
 from stepscore.cli.main import run
 from stepscore.errors import BudgetError, OptionError, RunError
 from tests.paths import ROOT
@@ -64,9 +64,9 @@ CASES = [
     (KeyboardInterrupt(), 130, "Interrupted: "),
     (BaseExceptionGroup("g", [ValueError("x"), KeyboardInterrupt()]), 130, "Interrupted: "),
     (BrokenPipeError(32, "Broken pipe"), 0, ""),
-    (SystemExit(1), 2, "Error: test_endings.py, line "),
-    (SystemExit(0), 2, "Error: test_endings.py, line "),
-    (SystemExit(), 2, "Error: test_endings.py, line "),
+    (SystemExit(1), 2, "Error: test_exit_codes.py, line "),
+    (SystemExit(0), 2, "Error: test_exit_codes.py, line "),
+    (SystemExit(), 2, "Error: test_exit_codes.py, line "),
     (SystemExit("text"), 2, "Error: text"),
 ]
 
@@ -89,11 +89,11 @@ def test_whatever_is_raised_is_one_line_and_a_code(
 def test_an_import_that_was_interrupted_is_an_interrupt(failing: list[BaseException]) -> None:
     error = ImportError("cannot import name")
     error.__context__ = KeyboardInterrupt()
-    assert endings.describe(error)[0] == 130
+    assert exit_codes.describe(error)[0] == 130
     # An error of another kind in an interrupted one's wake is what it is.
     failing.append(RunError("x"))
     failing[0].__context__ = KeyboardInterrupt()
-    assert endings.describe(failing[0])[0] == 2
+    assert exit_codes.describe(failing[0])[0] == 2
 
 
 def test_a_message_of_a_megabyte_is_cut(
@@ -230,7 +230,7 @@ class TestInterrupts:
             "        if name == 'stepscore.cli.NAME': os.kill(os.getpid(), signal.SIGINT)\n"
             "sys.meta_path.insert(0, Press())\n"
         )
-        for name in ("endings", "app"):
+        for name in ("exit_codes", "app"):
             result = process("--version", before=interrupt.replace("NAME", name))
             assert result.returncode == 130, name
             assert result.stderr.startswith("Interrupted"), name
