@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.errors import OptionError
-from stepscore.metrics.order import ccc
-from stepscore.metrics.stages import (
+from stepscore.metrics import (
     boundary_f1,
     boundary_rise,
     plateau_error,
@@ -22,6 +21,7 @@ from stepscore.metrics.stages import (
     truth_error,
     truth_trace,
 )
+from stepscore.metrics.order import ccc
 
 NAN = math.nan
 # A second of rest, a reach, a grasp, two seconds of waiting, a place, a second of rest.

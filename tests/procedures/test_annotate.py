@@ -21,8 +21,7 @@ from stepscore.models.mock import MockModel
 from stepscore.models.schemas.automaton import Automaton
 from stepscore.models.tagged import plain
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
-from stepscore.procedures.answer_schemas import STEPS, stages_schema
-from stepscore.procedures.parse_stages import parse_stages, parse_steps
+from stepscore.procedures.model_answers import STEPS, parse_stages, parse_steps, stages_schema
 from stepscore.runs import CallOptions
 from tests.fakes import FakeView, episode
 from tests.media import write_video

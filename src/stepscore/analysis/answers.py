@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import SUCCESS_THRESHOLD, judged_rows
-from stepscore.analysis.success.verdict import success_verdict
+from stepscore.analysis.success_verdict import success_verdict
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 

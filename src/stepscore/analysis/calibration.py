@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stepscore.analysis.labelled_progress import LabelledCurve, labelled_curves, split
-from stepscore.analysis.success.calibration import (
+from stepscore.analysis.success_calibration import (
     SuccessCalibration,
     calibrate_success,
     estimate_dict,

@@ -21,7 +21,7 @@ from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, scene_of, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.analysis.pooling import fixed_in_both
-from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.success_verdict import BY_PROBABILITY
 from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
 from stepscore.metrics import registered_columns

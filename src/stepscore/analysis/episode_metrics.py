@@ -26,20 +26,20 @@ from stepscore.analysis.pooling import (
     nothing_known_note,
     repeated_episodes,
 )
-from stepscore.analysis.success.done import robust_opd
-from stepscore.analysis.success.verdict import (
+from stepscore.analysis.run_truth import progress_truths
+from stepscore.analysis.success_verdict import (
     BY_PROBABILITY,
     fitted_on_note,
     map_holds,
     map_id,
     other_mode_note,
+    robust_opd,
     success_maps,
     success_name,
     success_verdict,
     was_fitted_on,
 )
 from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode, table_rows
-from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import (
     CurveMetric,
@@ -92,7 +92,7 @@ class EpisodeMetrics:
         repeated: Run folder and id of the episodes that another run holds as well, judged alike, and of trials that
             copy another one.
         revision: The OPD revision.
-        verdict_rules: The rule that gave each episode's success by judge (``success/verdict.py``).
+        verdict_rules: The rule that gave each episode's success by judge (``success_verdict.py``).
         left_out: Episodes left out because a calibration map was fitted on them.
         scenes: Whether estimates speak of the scenes that were tried, or of scenes like them.
     """

@@ -1,6 +1,6 @@
 """A run's curves with labelled progress at the same times, and a split of its episodes.
 
-Labelled progress is the truth of :mod:`stepscore.analysis.truth`, as in every other metric. The split is by a hash
+Labelled progress is the that of :mod:`stepscore.analysis.run_truth`, as in every metric. The split is by a hash
 of the episode's id, episodes of one scene together: none is on both sides, and the order in which they were judged
 does not matter.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.analysis.episode_metrics import task_of
+from stepscore.analysis.run_truth import ProgressTruths, progress_truths
 from stepscore.analysis.table_rows import EpisodeRow, curves_by_episode
-from stepscore.analysis.truth import ProgressTruths, progress_truths
 from stepscore.errors import OptionError
 from stepscore.runs import Run
 from stepscore.types import FloatArray

@@ -156,3 +156,18 @@ class Probe:
         room = self.bound.limit if self.bound.good == "below" else 1.0 - self.bound.limit
         z = NormalDist().inv_cdf((1 + LEVEL) / 2)
         return max(MIN_SCENES, math.ceil(z**2 * (1 - room) / room))
+
+
+GAIN = 0.1
+"""Change of progress up to which a judge that sees nothing happen may drift, and above which it must follow."""
+
+DISTANCE = 0.15
+"""Mean distance of two curves that should be one."""
+
+ORDER = 0.5
+"""Rank correlation between a judge that follows (1) and one that does not (0)."""
+
+
+def end_of(episode: Episode) -> float:
+    """Return the timestamp of the last frame of the main view."""
+    return float(episode.view(episode.main_view).timestamps()[-1])

@@ -13,9 +13,8 @@ import numpy as np
 
 from stepscore import __version__
 from stepscore._files import write_json
-from stepscore.analysis import JudgeAgreement
+from stepscore.analysis import JudgeAgreement, Measured, Validation, find_validation
 from stepscore.analysis.tables import judge_records
-from stepscore.analysis.validation import Measured, Validation, find_validation
 from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none

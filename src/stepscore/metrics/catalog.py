@@ -7,14 +7,19 @@ comparisons, and the page, then have its columns.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Literal
 
+import numpy as np
+
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.errors import OptionError
+from stepscore._local_modules import place_in_local_code
+from stepscore.errors import OptionError, StepScoreError
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc
 from stepscore.registry import Registry
@@ -134,3 +139,49 @@ metric_registry: Registry[CurveMetric] = Registry(
     {"opd": "stepscore.metrics.catalog:OPD_DEFAULT", "order": "stepscore.metrics.catalog:ORDER"},
     group="stepscore.metrics",
 )
+
+
+def registered_metrics() -> list[CurveMetric]:
+    """Return every metric that is not built in, by name; what its function raises or returns wrongly names it."""
+    found = []
+    for name, metric in metric_registry:
+        if not metric_registry.is_builtin(name):
+            if not isinstance(metric, CurveMetric):
+                raise OptionError(f"Metric {name!r} must be a CurveMetric, got {type(metric).__name__}.")
+            found.append(replace(metric, func=partial(_measure, name, metric)))
+    return found
+
+
+def registered_columns() -> tuple[str, ...]:
+    """Return the names of the columns of every metric that is not built in; tables for people show them all."""
+    return tuple(column.name for metric in registered_metrics() for column in metric.columns)
+
+
+def _measure(name: str, metric: CurveMetric, times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
+    try:
+        values = metric.func(times, progress)
+    except StepScoreError:
+        raise
+    except Exception as error:
+        place = place_in_local_code(error)
+        raise OptionError(f"metric {name!r} raised {type(error).__name__}: {error}{place}") from error
+    names = [column.name for column in metric.columns]
+    if not isinstance(values, Mapping) or set(values) != set(names):
+        got = ", ".join(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
+        raise OptionError(f"metric {name!r} must return a value for each of {', '.join(names)}, got {got}.")
+    for column in metric.columns:
+        value = values[column.name]
+        if not isinstance(value, Real | np.bool_) or not (
+            math.isnan(value) or _fits(column.kind, float(value))
+        ):
+            allowed = {
+                "rate": "0, 1 or NaN (unknown)",
+                "share": "a number from 0 to 1, NaN for unknown",
+                "mean": "a number, NaN for unknown",
+            }[column.kind]
+            raise OptionError(f"metric {name!r}: {column.name} must be {allowed}; got {value!r}.")
+    return {column: float(value) for column, value in values.items()}
+
+
+def _fits(kind: str, value: float) -> bool:
+    return kind == "mean" or (value in (0, 1) if kind == "rate" else 0 <= value <= 1)

@@ -13,9 +13,8 @@ from stepscore.procedures.annotate import (
     plan_question,
     segment_question,
 )
-from stepscore.procedures.answer_schemas import MAX_STEPS
 from stepscore.procedures.labels_table import MergedLabels, merge_labels, write_labels
-from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
+from stepscore.procedures.model_answers import MAX_STEPS
 from stepscore.procedures.progress_labels import (
     EpisodeProgress,
     Outcome,
@@ -42,8 +41,9 @@ from stepscore.procedures.stage_progress import (
     sarm_progress,
     sarm_stage_tau,
     stage_tau_progress,
+    temporal_proportions,
 )
-from stepscore.procedures.stage_proportions import temporal_proportions
+from stepscore.procedures.subgoal_drafts import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
 
 __all__ = [
     "MAX_STEPS",

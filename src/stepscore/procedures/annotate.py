@@ -23,8 +23,14 @@ from stepscore.judges.common import image_parts, load_prompt
 from stepscore.models import Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call, CallChain, CallOptions, opened_chain, usage_of
 from stepscore.models.schemas import UNKNOWN, Schema
-from stepscore.procedures.answer_schemas import STEPS, is_structured, stages_schema
-from stepscore.procedures.parse_stages import known_stages, parse_stages, parse_steps
+from stepscore.procedures.model_answers import (
+    STEPS,
+    is_structured,
+    known_stages,
+    parse_stages,
+    parse_steps,
+    stages_schema,
+)
 from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import SPAN_TOLERANCE_S, TOLERATED, SpanProblem, span_problems
 from stepscore.runs import error_text, run_episodes

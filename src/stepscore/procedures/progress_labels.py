@@ -29,8 +29,8 @@ from stepscore.procedures.stage_progress import (
     procvlm_progress,
     procvlm_sub_tasks,
     sarm_progress,
+    temporal_proportions,
 )
-from stepscore.procedures.stage_proportions import temporal_proportions
 from stepscore.procedures.visual_change import phash_similarity, visual_change
 from stepscore.types import FloatArray
 

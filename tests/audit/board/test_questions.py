@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from stepscore.audit.board import Points
+from stepscore.audit.board.question_scores import question_videos, score_questions
 from stepscore.audit.board.questions import (
     KINDS,
     Question,
     StageSpan,
     make_questions,
-    question_videos,
     read_questions,
-    score_questions,
     write_questions,
 )
 from stepscore.episodes import Episode, open_episodes

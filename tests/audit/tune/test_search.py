@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepscore.audit.tune import Tuned, tune, tune_tables
-from stepscore.audit.tune.split import scene_of, split_scenes
+from stepscore.audit.tune.scene_split import scene_of, split_scenes
 from stepscore.errors import BudgetError, OptionError
 from stepscore.models.calls import Budget
 from stepscore.runs import open_run

@@ -18,11 +18,10 @@ import numpy as np
 
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import GroupEstimate
-from stepscore.analysis.success.verdict import BY_PROBABILITY, was_fitted_on
+from stepscore.analysis.success_verdict import BY_PROBABILITY, was_fitted_on
 from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
-from stepscore.metrics import balanced_ece, reliability
-from stepscore.metrics.agreement import accept_threshold, risk_coverage
+from stepscore.metrics import accept_threshold, balanced_ece, reliability, risk_coverage
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from stepscore._watching import Watch, unwatched
-from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode
 from stepscore.metrics import boundary_f1, epr, kendall_tau
+from stepscore.metrics.stats import mean_estimate
 from stepscore.runs import Run
-from stepscore.types import FloatArray
+from stepscore.types import Estimate, FloatArray
 
 MEASURES = (
     "progress MAE",
@@ -137,3 +138,16 @@ def _stage_measures(
         "boundary F1": found.f1,
         "stage error": float(np.nanmean(gaps)) if np.any(~np.isnan(gaps)) else math.nan,
     }
+
+
+def level_estimate(values: FloatArray, groups: dict[str, Any]) -> Estimate:
+    """Estimate a mean; levels that are all 0, or all 1, do not vary, where as answers they would be a rate.
+
+    Args:
+        values: A number or NaN of each episode.
+        groups: Clusters and strata, as in :func:`stepscore.metrics.stats.mean_estimate`.
+    """
+    estimate, known = mean_estimate(values, **groups), values[~np.isnan(values)]
+    if len(known) and not np.ptp(known):
+        return replace(estimate, lo=math.nan, hi=math.nan, method="no variation")
+    return estimate

@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore._watching import Watch, unwatched
-from stepscore.analysis.against_labels.levels import level_estimate
+from stepscore.analysis.against_labels.curves import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.table_rows import EpisodeRow
-from stepscore.metrics.agreement import PolicyRanking, rank_policies
+from stepscore.metrics import PolicyRanking, rank_policies
 from stepscore.metrics.stats import adjust_p_values, compare_errors, error_estimate, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray

@@ -19,20 +19,18 @@ from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.estimates import episode_groups, policy_metrics
 from stepscore.analysis.findings.phrases import (
+    GETS_FURTHER,
+    SUCCEEDS,
+    Policy,
     begun,
     interval_text,
+    later_ties,
     names,
     percent,
     plural,
     points,
     policy_name,
     rollouts_each,
-)
-from stepscore.analysis.findings.ranking_words import (
-    GETS_FURTHER,
-    SUCCEEDS,
-    Policy,
-    later_ties,
     tier_sentences,
     tiers_of,
 )

@@ -36,7 +36,7 @@ from stepscore.analysis.findings.trust_aspects import (
     subgoals_trust,
     success_trust,
 )
-from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.success_verdict import BY_PROBABILITY
 from stepscore.analysis.validation import validation_notes
 from stepscore.judges import BASELINES
 from stepscore.runs import Run

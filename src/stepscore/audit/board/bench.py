@@ -14,7 +14,7 @@ from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.board import FRONT, Board, front_metric, open_board
 from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.measure import row_estimates, runs_cost, said_by
-from stepscore.audit.board.rows.row import BoardRow, Cost, slug
+from stepscore.audit.board.row import BoardRow, Cost, slug
 from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, CapabilityError, OptionError, RunError, StepScoreError

@@ -18,7 +18,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._reading import read_json, shown
-from stepscore.audit.board.questions import Question, question_videos, read_questions
+from stepscore.audit.board.question_scores import question_videos
+from stepscore.audit.board.questions import Question, read_questions
 from stepscore.audit.pairs import Pair, pair_videos, read_pairs
 from stepscore.episodes import Episode, Episodes, open_episodes
 from stepscore.errors import ManifestError, OptionError, exits_as_errors, first_field_error

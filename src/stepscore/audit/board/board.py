@@ -12,20 +12,25 @@ file                   what is in it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stepscore._files import write_json
 from stepscore._reading import shown
 from stepscore.audit.board.benchmark import Benchmark
-from stepscore.audit.board.pareto import CostKind, cost_kind, front_labels
-from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board
-from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
-from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow
-from stepscore.audit.board.rows.row_schema import read_row
+from stepscore.audit.board.board_metrics import BY_NAME, METRICS, PUBLISHED, BoardMetric
+from stepscore.audit.board.row import BoardRow
+from stepscore.audit.board.schemas import (
+    BOARD_FORMAT,
+    FILE,
+    StoredBoard,
+    not_a_board,
+    read_row,
+    read_stored_board,
+)
+from stepscore.audit.pareto import pareto_front
 from stepscore.errors import ManifestError, OptionError, RunError
 
 FRONT = "success_auc_within_tasks"
@@ -65,7 +70,7 @@ class Board:
         """Return the board as ``board.json`` has it."""
         front = self.pareto
         return {
-            "format": FORMAT,
+            "format": BOARD_FORMAT,
             "benchmark": dict(self.benchmark),
             "metrics": [metric.to_dict() for metric in self.metrics],
             "front": {"metric": self.front.name, "cost": self.cost_kind},
@@ -175,3 +180,50 @@ def _ordered(rows: Sequence[BoardRow], front: BoardMetric) -> tuple[BoardRow, ..
         return (row.trivial, value is None, 0.0 if value is None else sign * value, row.label)
 
     return tuple(sorted(rows, key=place))
+
+
+CostKind = Literal["money", "tokens", "images"]
+
+
+def cost_kind(rows: Sequence[BoardRow]) -> CostKind:
+    """Return the cost that all rows can be compared by.
+
+    Money where a price is known for every row that asks a model and any of them has one; else tokens where each of
+    them counts its tokens; else images shown, which every judge counts. None of it depends on the machine.
+    """
+    asking = [row.cost for row in rows if row.cost.calls]
+    if any(cost.cost for cost in asking) and all(cost.cost is not None for cost in asking):
+        return "money"
+    return "tokens" if all(cost.tokens for cost in asking) else "images"
+
+
+_COSTS: Mapping[CostKind, Callable[[BoardRow], float]] = {
+    "money": lambda row: row.cost.cost or 0.0,
+    "tokens": lambda row: row.cost.tokens,
+    "images": lambda row: row.cost.images,
+}
+
+
+def row_cost(row: BoardRow, kind: CostKind) -> float:
+    """Return a row's cost of a kind, per video judged."""
+    return _COSTS[kind](row) / max(row.cost.videos, 1)
+
+
+def front_labels(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) -> set[str]:
+    """Return the labels of the rows on the Pareto front; rows that are equal are all on it.
+
+    Point estimates decide. Claims of others are not compared.
+
+    Args:
+        rows: The rows.
+        metric: The accuracy.
+        kind: The cost.
+    """
+    sign = 1.0 if metric.better == "higher" else -1.0
+    known = [
+        (row, sign * value)
+        for row in rows
+        if row.claimed_by is None and (value := row.value(metric.name)) is not None
+    ]
+    front = pareto_front([value for _, value in known], [(row_cost(row, kind),) for row, _ in known])
+    return {known[place][0].label for place in front}

@@ -12,7 +12,7 @@ from stepscore._reading import shown
 from stepscore.audit.board.bench import BenchOptions, measure_row, open_entry
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.entry import Entry
-from stepscore.audit.board.rows.row import BoardRow, Points
+from stepscore.audit.board.row import BoardRow, Points
 from stepscore.audit.board.safe_row import safe_entry
 from stepscore.errors import OptionError
 from stepscore.runs import FinishedEpisode

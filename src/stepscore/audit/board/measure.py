@@ -11,16 +11,17 @@ import numpy as np
 from stepscore.analysis import (
     EpisodeMetrics,
     curves_by_episode,
+    finer_ranking,
     judge_agreement,
     measure_episodes,
+    score_ranking,
     verdict_rows,
 )
 from stepscore.analysis.against_labels import curve_agreement, judged_stages, level_estimate
-from stepscore.analysis.ranking import finer_ranking, score_ranking
 from stepscore.audit.board.benchmark import Benchmark
-from stepscore.audit.board.questions import score_questions
-from stepscore.audit.board.rows.metrics import METRICS, WHY_MISSING
-from stepscore.audit.board.rows.row import Cost, Points
+from stepscore.audit.board.board_metrics import METRICS, WHY_MISSING
+from stepscore.audit.board.question_scores import score_questions
+from stepscore.audit.board.row import Cost, Points
 from stepscore.audit.judge_answers import judged_episodes
 from stepscore.audit.pairs import score_pairs
 from stepscore.episodes import Episode

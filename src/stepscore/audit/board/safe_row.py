@@ -14,7 +14,7 @@ from typing import Any
 
 from stepscore._reading import shown
 from stepscore.audit.board.entry import Entry
-from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.row import BoardRow
 from stepscore.errors import OptionError
 from stepscore.judges import judge_registry
 from stepscore.models import model_registry

@@ -16,10 +16,9 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.audit.board.board import Board
+from stepscore.audit.board.board_metrics import METRICS, PUBLISHED, BoardMetric
 from stepscore.audit.board.check import RowCheck
-from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
-from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.row import BoardRow
 from stepscore.types import Estimate
 
 SUCCESS = "Success"

@@ -17,9 +17,8 @@ from stepscore.analysis import curves_by_episode
 from stepscore.audit.judge_answers import Judged
 from stepscore.audit.pairs.compare import AFTER, BEFORE, Question, compared
 from stepscore.audit.pairs.consistency_plan import SAME, SWAPPED, TRIPLE, ConsistencyPlan
-from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import Pair
-from stepscore.audit.pairs.score import judged_change, resampling
+from stepscore.audit.pairs.score import Measure, judged_change, resampling
 from stepscore.episodes import Episode
 from stepscore.metrics import (
     confirmed_order,

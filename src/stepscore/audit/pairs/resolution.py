@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.audit.pairs.measure import Measure, counted
 from stepscore.audit.pairs.pair import Pair
-from stepscore.audit.pairs.score import RESOLVED, By, resampling, right_signs
+from stepscore.audit.pairs.score import RESOLVED, By, Measure, counted, resampling, right_signs
 from stepscore.metrics import HOP_BINS, value_levels
 from stepscore.metrics.stats import mean_estimate
 

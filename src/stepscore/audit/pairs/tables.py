@@ -16,10 +16,9 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.audit.pairs.consistency import Consistency
-from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS
 from stepscore.audit.pairs.resolution import Resolution
-from stepscore.audit.pairs.score import RESOLVED, PairResult
+from stepscore.audit.pairs.score import RESOLVED, Measure, PairResult
 
 NOTE = (
     "Share of right signs in percent, a tie one half, with 95 % intervals that resample scenes; half of the pairs "

@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepscore._watching import Watch, unwatched
-from stepscore.audit.planning.plan import AuditPlan
-from stepscore.audit.planning.scenes import spread_over_scenes
+from stepscore.audit.planning.audit_plan import AuditPlan, spread_over_scenes
 from stepscore.audit.planning.takers import Budget, Taker
 from stepscore.audit.probe import MIN_SCENES, Context, Probe
 from stepscore.audit.repeats import AGAIN_COST

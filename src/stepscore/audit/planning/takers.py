@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stepscore.audit.planning.plan import ProbedEpisode, Shortfall
-from stepscore.audit.planning.scenes import scene_of
+from stepscore.audit.planning.audit_plan import ProbedEpisode, Shortfall, scene_of
 from stepscore.audit.probe import Context, Probe
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from stepscore.audit.judge_answers import TIME_TOLERANCE_S
-from stepscore.audit.probe import Bound, Case, Probe
-from stepscore.audit.probes.bounds import GAIN, ORDER, end_of
+from stepscore.audit.probe import GAIN, ORDER, Bound, Case, Probe, end_of
 from stepscore.episodes import perturb
 
 RETRY = (0.6, 0.2)

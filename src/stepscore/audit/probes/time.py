@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stepscore.audit.probe import Bound, Case, Context, Probe
-from stepscore.audit.probes.bounds import DISTANCE, GAIN, end_of
+from stepscore.audit.probe import DISTANCE, GAIN, Bound, Case, Context, Probe, end_of
 from stepscore.episodes import Episode, perturb
 
 PAUSE = 0.5

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore.analysis import EpisodeMetrics, measure_episodes
-from stepscore.audit.tune.split import scene_of, task_of
+from stepscore.audit.tune.scene_split import scene_of, task_of
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import roc_auc

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from stepscore import __version__
 from stepscore._files import write_json
-from stepscore.audit.tune.choice import decided
-from stepscore.audit.tune.cost import TrialCost
+from stepscore.audit.tune.choice import TrialCost, decided
 from stepscore.models.calls import Spent
 from stepscore.runs import finite_or_none
 from stepscore.types import Estimate

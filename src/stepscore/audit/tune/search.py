@@ -20,8 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stepscore.audit.tune.choice import Choice, choose
-from stepscore.audit.tune.cost import TrialCost, left_for, spent_in, trial_cost
+from stepscore.audit.tune.choice import Choice, TrialCost, choose, left_for, spent_in, trial_cost
 from stepscore.audit.tune.grid import MakeJudge, Trial, make_trial
 from stepscore.audit.tune.metric import (
     METRICS,
@@ -33,9 +32,9 @@ from stepscore.audit.tune.metric import (
     outcomes,
     value,
 )
-from stepscore.audit.tune.plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 from stepscore.audit.tune.result import Status, TrialResult, Tuned
 from stepscore.audit.tune.rewrite import Rewrites, rewrite
+from stepscore.audit.tune.tune_plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError
 from stepscore.judges import only_model

@@ -38,8 +38,7 @@ from numpy.typing import ArrayLike
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.opd.completion import checked_done_at
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import checked_done_at, milestones
 from stepscore.metrics.opd.robust import checked_times, robust_prefixes
 from stepscore.metrics.opd.v15 import v15_prefixes
 from stepscore.types import FloatArray

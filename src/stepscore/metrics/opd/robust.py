@@ -40,8 +40,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.opd.completion import find_completion
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import find_completion, milestones
 from stepscore.metrics.validation import increasing
 from stepscore.types import FloatArray, IntArray
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import milestones
 from stepscore.types import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]

@@ -20,8 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
-from stepscore.metrics.stats.sample import Sample, pool_lonely
+from stepscore.metrics.stats.sample import LinearStatistic, Sample, pool_lonely
 from stepscore.metrics.success import CountStatistic
 from stepscore.types import FloatArray, IntArray
 

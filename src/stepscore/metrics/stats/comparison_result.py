@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of, score_interval
-from stepscore.metrics.stats.sample import Sample
+from stepscore.metrics.stats.sample import LinearStatistic, Sample
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
 

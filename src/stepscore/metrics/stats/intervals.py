@@ -32,7 +32,6 @@ from stepscore.metrics.stats.large_samples import (
     linear_is_large,
     linearised_error,
 )
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import (
     NO_INTERVAL,
     check_level,
@@ -41,7 +40,14 @@ from stepscore.metrics.stats.rate_intervals import (
     score_interval,
     wilson_interval,
 )
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    draw_sample,
+    mean_of,
+    pool_lonely,
+)
 from stepscore.metrics.success import CountStatistic
 from stepscore.types import Estimate, FloatArray
 

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from stepscore.metrics.stats.bootstrap import resamples_of_mean
 from stepscore.metrics.stats.intervals import mean_estimate, robust_score_interval, too_small
 from stepscore.metrics.stats.large_samples import MANY_UNITS
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import percent_of, score_interval
-from stepscore.metrics.stats.sample import GroupLabels, draw_sample
+from stepscore.metrics.stats.sample import GroupLabels, LinearStatistic, draw_sample, mean_of
 from stepscore.metrics.stats.studentised import bootstrap_t_interval
 from stepscore.types import Estimate
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from stepscore.metrics.stats.bootstrap import batches
 from stepscore.metrics.stats.large_samples import bootstrap_t_p_value, linear_is_large
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
+from stepscore.metrics.stats.sample import LinearStatistic
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import FloatArray
 

@@ -23,9 +23,15 @@ from stepscore.metrics.stats.comparison_result import bonett_price_interval
 from stepscore.metrics.stats.comparisons.comparison import compare_samples, in_pairs
 from stepscore.metrics.stats.comparisons.unpaired import comparable_arms
 from stepscore.metrics.stats.intervals import MIN_CLUSTERS, too_small
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, mean_of
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    difference_of,
+    draw_sample,
+    mean_of,
+)
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
 

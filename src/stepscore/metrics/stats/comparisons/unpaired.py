@@ -18,9 +18,17 @@ from stepscore.metrics.stats.comparison_result import (
     newcombe_interval,
 )
 from stepscore.metrics.stats.intervals import too_small
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, weighted_sum
 from stepscore.metrics.stats.rate_intervals import check_level
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes, stands_first
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    difference_of,
+    draw_sample,
+    label_codes,
+    stands_first,
+    weighted_sum,
+)
 from stepscore.metrics.stats.significance import N_DRAWS, Significance, Stratum, permutation_test, rates_test
 from stepscore.metrics.stats.studentised import T_DRAWS, bootstrap_t_test, decided, larger_p_value
 from stepscore.types import FloatArray
