@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from stepscore._extras import EXTRAS, check_extra, missing_modules
+from stepscore._imports import EXTRAS, check_extra, missing_modules
 from stepscore.errors import MissingExtraError
 from tests.paths import ROOT
 

@@ -18,7 +18,7 @@ from benchmarks.sarm.judgements import Prediction
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.judges.hop import Hop
-from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.topreward import TopReward
 from stepscore.models.embedded.model import CALIBRATION, EmbeddedModel
 from stepscore.training.embedded.tasks import SIZE, VIEW

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.analysis import MAIN_METRICS, EpisodeMetrics, compare_groups, measure_episodes
 from stepscore.cli.judging.demo import FPS, POLICIES, ROLLOUTS, SIZE, TASKS, VIEW, demo_judges
 from stepscore.episodes import open_episodes

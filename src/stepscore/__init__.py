@@ -17,7 +17,7 @@ Names load on first use, so that ``import stepscore`` imports no other library.
 
 from typing import TYPE_CHECKING
 
-from stepscore._lazy import lazy_attributes
+from stepscore._imports import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.analysis import compare as compare

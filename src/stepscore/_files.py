@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscore._reading import kind_of_file
+from stepscore._untrusted import kind_of_file
 from stepscore.errors import RunError
 
 if TYPE_CHECKING:

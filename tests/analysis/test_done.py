@@ -89,7 +89,7 @@ def test_every_row_says_its_revision(tmp_path, revision):
 
 
 def test_command_line_page_figures_and_python_have_robust_as_their_one_default():
-    from stepscore._defaults import DEFAULT_REVISION
+    from stepscore._options import DEFAULT_REVISION
     from stepscore.cli.results import compare as compare_command
     from stepscore.cli.results import metrics, plot, report, view
     from stepscore.cli.training import weights

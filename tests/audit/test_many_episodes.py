@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from stepscore._progress import tracked_by
 from stepscore.analysis import episode_metrics as measuring
 from stepscore.analysis import judge_answers, measure_episodes
 from stepscore.audit import Audit, AuditOptions, audit, judged_episodes
@@ -28,7 +29,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Run, list[
     titles: list[str] = []
     measured = 0
 
-    def watch(items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+    def tracker(items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
         taken = 0
         titles.append(title)
         for taken, item in enumerate(items, 1):  # noqa: B007 - counted to the end
@@ -44,9 +45,9 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Run, list[
 
     folder = tmp_path_factory.mktemp("audit")
     options = AuditOptions(probes=PROBES, trivial=False)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tracked_by(tracker):
         patch.setattr(measuring, "_measure_episode", counted)
-        found = audit(scripted_episodes(3), get_judge("linear-time"), folder, options, watch=watch)
+        found = audit(scripted_episodes(3), get_judge("linear-time"), folder, options)
     return found, open_run(folder / "judge"), titles, measured
 
 
@@ -120,7 +121,7 @@ def test_the_bar_of_a_run_ends_before_that_of_what_follows(monkeypatch: pytest.M
     done: list[str] = []
     monkeypatch.setattr(RunBars, "__exit__", lambda *_: done.append("run ends"))
     with command._AuditBars() as bars:
-        assert list(bars.watch(range(3), "Reading", 3)) == [0, 1, 2]
+        assert list(bars.track(range(3), "Reading", 3)) == [0, 1, 2]
         done.append("read")
-        assert list(bars.watch("ab", "Effects", 2)) == ["a", "b"]
+        assert list(bars.track("ab", "Effects", 2)) == ["a", "b"]
     assert done == ["run ends", "read", "run ends"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pytest
 from typer.testing import CliRunner
 
-from stepscore._extras import EXTRAS
+from stepscore._imports import EXTRAS
 from stepscore.cli.app import app
 from stepscore.judges import judge_registry
 from stepscore.models import model_registry

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stepscore._ranges import Range
+from stepscore._options import Range
 from stepscore.cli.commands import COMMANDS
 from stepscore.cli.main import run
 from stepscore.cli.options import KeyGroup, with_groups

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscore._extras import EXTRAS
+from stepscore._imports import EXTRAS
 from stepscore.cli.main import run
 from tests.episodes.layout import lay
 

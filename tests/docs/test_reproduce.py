@@ -9,7 +9,7 @@ import re
 
 from stepscore.audit.board.board_metrics import PUBLISHED as ROBOVALUE
 from stepscore.audit.board.topreward import PUBLISHED
-from stepscore.models.profiles.catalog import find_checkpoint
+from stepscore.judges.published.profiles.catalog import find_checkpoint
 from tests.docs.shown_commands import shown_commands
 from tests.paths import ROOT
 from tools.docs.markdown import anchors

@@ -12,7 +12,7 @@ from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.judges import Judge
 from stepscore.judges.hop import Hop
-from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval
 from stepscore.models import Model, get_model
 from tests.judges.asked import one_row, run_judge

@@ -23,7 +23,7 @@ from stepscore.models.schemas.automaton import Automaton
 from stepscore.models.tagged import plain
 from tests.fakes import episode
 from tests.judges.asked import judge_once, one_row, run_judge
-from tests.judges.test_procvlm import GOALS, NAMES
+from tests.judges.published.test_procvlm import GOALS, NAMES
 from tests.models.schemas.test_schema import accepted
 
 JUDGES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -13,9 +13,9 @@ import stepscore
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge, judge_registry
+from stepscore.judges.published.profiles import load_profile, profile_names
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import get_model
-from stepscore.models.profiles import load_profile, profile_names
 from stepscore.runs import CallOptions
 from tests.vllm.server import VllmServer
 

@@ -23,7 +23,7 @@ from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.judges import Judge
 from stepscore.judges.cascade import Cascade
 from stepscore.judges.hop import Hop
-from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval
 from stepscore.judges.topreward import TopReward
 from stepscore.metrics import boundary_f1, make_pairs

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._locks import has_ended
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import RunError
 
 LEASE_S = 60.0

@@ -37,7 +37,7 @@ from stepscore._appending.found_leases import (
 )
 from stepscore._appending.line_files import whole_lines
 from stepscore._files import atomic_path, create_once
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import LeaseLostError, RunError
 
 RENEWALS = 6

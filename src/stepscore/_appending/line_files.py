@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import RunError
 
 MAX_LINE_BYTES = 1 << 26

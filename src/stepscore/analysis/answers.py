@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.analysis.episode_metrics import SUCCESS_THRESHOLD, judged_rows
 from stepscore.analysis.success_verdict import success_verdict
 from stepscore.runs import Run
@@ -28,17 +28,14 @@ class JudgeAnswer(NamedTuple):
     success: float
 
 
-def judge_answers(
-    run: Run, only: Collection[str] | None = None, *, watch: Watch[Any] = unwatched
-) -> Iterator[JudgeAnswer]:
+def judge_answers(run: Run, only: Collection[str] | None = None) -> Iterator[JudgeAnswer]:
     """Iterate over what a run's judge said; its arrays are parts of the run's whole table of curves.
 
     Args:
         run: The run.
         only: Ids of the episodes; all if not given.
-        watch: Shows how far it is.
     """
-    for row, (times, progress) in watch(judged_rows(run), f"Reading answers of {run.judge}", run.count):
+    for row, (times, progress) in track(judged_rows(run), f"Reading answers of {run.judge}", run.count):
         if only is None or row["episode_id"] in only:
             verdict = success_verdict(row, progress, SUCCESS_THRESHOLD)
             yield JudgeAnswer(row["episode_id"], times, progress, float(verdict.value))

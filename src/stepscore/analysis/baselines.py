@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.analysis.against_labels import curve_agreement, judged_stages, policies_by_protocol
 from stepscore.analysis.agreement import (
     Agreement,
@@ -57,7 +56,6 @@ def agreement_with_baselines(
     held_out: bool = False,
     only: Collection[str] | None = None,
     measured: EpisodeMetrics | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> JudgeAgreement:
     """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
 
@@ -70,7 +68,6 @@ def agreement_with_baselines(
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
         only: Ids of the episodes to compare; all if not given.
         measured: Of the run, where it is only one and measured already, as :func:`measure_episodes` does by default.
-        watch: Shows how far it is.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
@@ -79,13 +76,13 @@ def agreement_with_baselines(
     for run in runs:
         metrics = measured
         if metrics is None:
-            metrics = measure_episodes(run, held_out=held_out, only=only, watch=watch)
+            metrics = measure_episodes(run, held_out=held_out, only=only)
         measured_runs.append(metrics)
         names = [run.judge, *(name for name in BESIDE if name != run.judge)]
-        for judge in watch(names, "Against labels", len(names)):
+        for judge in track(names, "Against labels", len(names)):
             beside = None if judge == run.judge else run.judge
             # One baseline at a time: each is as large as the judge's own.
-            own = metrics if beside is None else _measure_baseline(metrics, judge, watch)
+            own = metrics if beside is None else _measure_baseline(metrics, judge)
             part = success_agreement(judge, own, by)
             agreements += [replace(a, baseline_for=beside) for a in part.agreements]
             finer = [
@@ -96,16 +93,14 @@ def agreement_with_baselines(
             marked = {} if beside is None else {"baseline_for": beside}
             ranking += [replace(row, group={**row.group, **marked}) for row in (*part.ranking, *finer)]
             stages = judged_stages(run) if beside is None else {}
-            on_curves = curve_agreement(judge, own, by, stages, watch=watch)
+            on_curves = curve_agreement(judge, own, by, stages)
             curves += [replace(row, group={**row.group, **marked}) for row in on_curves]
             del own, part
         questions = subgoal_questions(run, only=only)
-        for question in watch(questions, "Subgoals against labels", len(questions)):
+        for question in track(questions, "Subgoals against labels", len(questions)):
             always_yes = replace(question.agreement("constant", always_yes=True), baseline_for=run.judge)
             agreements += [question.agreement(run.judge), always_yes]
-    policies = policies_by_protocol(
-        runs, by, held_out=held_out, measured=measured_runs, only=only, watch=watch
-    )
+    policies = policies_by_protocol(runs, by, held_out=held_out, measured=measured_runs, only=only)
     return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs), policies, tuple(curves))
 
 
@@ -140,8 +135,8 @@ def measure_baselines(
     ]
 
 
-def _measure_baseline(metrics: EpisodeMetrics, name: str, watch: Watch[Any] = unwatched) -> EpisodeMetrics:
-    sampled = watch(_sampled_episodes(metrics), f"Measuring {name}", len(metrics))
+def _measure_baseline(metrics: EpisodeMetrics, name: str) -> EpisodeMetrics:
+    sampled = track(_sampled_episodes(metrics), f"Measuring {name}", len(metrics))
     return measure_rows(_score(name, sampled), revision=metrics.revision)
 
 

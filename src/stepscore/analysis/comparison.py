@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
-from stepscore._watching import Watch, unwatched
+from stepscore._options import DEFAULT_REVISION
+from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, scene_of, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.analysis.pooling import fixed_in_both
@@ -114,7 +114,6 @@ def compare_groups(
     by: Sequence[str],
     *,
     names: Sequence[str] | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> list[GroupComparison]:
     """Compare every pair of groups on every metric.
 
@@ -122,7 +121,6 @@ def compare_groups(
         metrics: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
         by: What makes a group, as in :func:`grouped_estimates`.
         names: Only these metrics; by default all that are known in both groups.
-        watch: Shows how far it is.
     """
     groups = list(episode_groups(metrics, by))
     if len(groups) < 2:
@@ -137,7 +135,7 @@ def compare_groups(
     wanted = metrics.select_columns(names)
     pairs: list[tuple[str, Group, Group, Comparison, str, str]] = []
     two = list(combinations(groups, 2))
-    for (a, in_a), (b, in_b) in watch(two, "Comparing groups", len(two)):
+    for (a, in_a), (b, in_b) in track(two, "Comparing groups", len(two)):
         compare_two = _comparing(metrics, by, in_a, in_b)
         for column in wanted:
             values = metrics.values[column.name]

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._options import DEFAULT_REVISION, SceneChoice
+from stepscore._progress import doing, track
 from stepscore.analysis.pooling import (
     check_scene_choice,
     copied_trials,
@@ -234,7 +234,6 @@ def measure_episodes(
     held_out: bool = False,
     scenes: SceneChoice = "auto",
     only: Collection[str] | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
@@ -257,7 +256,6 @@ def measure_episodes(
         scenes: What estimates speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them;
             ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
         only: Ids of the episodes to measure; all if not given. What is known of their tasks is from all.
-        watch: Shows how far it is.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
@@ -267,23 +265,23 @@ def measure_episodes(
         )
     check_scene_choice(scenes)
     opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
-    judged = deque(pair for run in opened for pair in watch(judged_rows(run, channel), "Reading", run.count))
+    judged = deque(pair for run in opened for pair in track(judged_rows(run, channel), "Reading", run.count))
     n_found = len(judged)
     if held_out:
         judged = deque(pair for pair in judged if not was_fitted_on(pair[0]))
     left_out = n_found - len(judged)
-    with doing(watch, "Looking for episodes that repeat"):
+    with doing("Looking for episodes that repeat"):
         rows, curves = [row for row, _ in judged], [curve for _, curve in judged]
         repeats = repeated_episodes(rows, curves)
         copies = copied_trials(rows, curves, repeats)
     _check_scenes(scenes, rows)
     repeated = frozenset((rows[i]["run"], rows[i]["episode_id"]) for i in (*repeats, *copies))
     del rows, curves  # so that no row is kept beside the one with its truth
-    with doing(watch, "Reading true progress"):
+    with doing("Reading true progress"):
         truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (
         ({**row, "truth": truths.of(row)}, curve)
-        for row, curve in watch(_taken(judged), "Measuring episodes", len(judged))
+        for row, curve in track(_taken(judged), "Measuring episodes", len(judged))
         if only is None or row["episode_id"] in only
     )
     opd_of = robust_opd(opened, channel, done_at) if revision == "robust" else None

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
-from stepscore._watching import Watch, unwatched
+from stepscore._options import DEFAULT_REVISION
+from stepscore._progress import track
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
 from stepscore.analysis.pooling import (
     DURATION_COLUMN,
@@ -133,7 +133,6 @@ def grouped_estimates(
     by: Sequence[str] = ("policy",),
     *,
     names: Sequence[str] | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> list[GroupEstimate]:
     """Estimate every metric in every group, then the same among successes and among failures.
 
@@ -144,12 +143,11 @@ def grouped_estimates(
         metrics: From :func:`measure_episodes`.
         by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
         names: Only these metrics.
-        watch: Shows how far it is.
     """
     wanted = metrics.select_columns(names)
     rows: list[GroupEstimate] = []
     groups = list(episode_groups(metrics, by))
-    for group, chosen in watch(groups, "Estimating by group", len(groups)):
+    for group, chosen in track(groups, "Estimating by group", len(groups)):
         known = known_columns(metrics, wanted, chosen)
         calibrated = metrics.success_calibrated(chosen)
         fixed = metrics.fixed_scenes(chosen)

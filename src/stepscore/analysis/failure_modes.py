@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, policy_metrics
 from stepscore.analysis.pooling import baseline_note, is_baseline
@@ -85,8 +85,8 @@ class FailureModes:
         return rows
 
 
-def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatched) -> FailureModes:
-    """Find the failure mode of every episode, and their shares by policy; ``watch`` shows how far it is.
+def failure_modes_by_policy(metrics: EpisodeMetrics) -> FailureModes:
+    """Find the failure mode of every episode, and their shares by policy.
 
     No mode is known of an episode that a baseline judged: see :func:`policy_metrics`.
     """
@@ -97,7 +97,7 @@ def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatch
     success = metrics.values[f"success_{source}"]
     modes = tuple(
         failure_mode(values, times, success=None if np.isnan(known) else bool(known))
-        for (times, values), known in watch(
+        for (times, values), known in track(
             zip(metrics.curves, success, strict=True), "Finding failure modes", len(metrics)
         )
     )
@@ -109,7 +109,7 @@ def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatch
     names = list(summarize_failure_modes({"": [modes[i].name for i in np.flatnonzero(success == 0)]}).shares)
     policies = tuple(
         _policy(policy, members[policy], names, modes, success, metrics)
-        for policy in watch(order, "Failure modes by policy", len(order))
+        for policy in track(order, "Failure modes by policy", len(order))
     )
     failed_means = {p: _failed_means(members[p], success, metrics) for p in order}
     scores = policy_z_scores({str(p): means for p, means in failed_means.items()})

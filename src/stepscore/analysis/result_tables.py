@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._lazy import import_extra
+from stepscore._imports import import_extra
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._tables import PrintedTable, group_name, html_table, latex_table, markdown_table
-from stepscore._watching import Watch, unwatched
 from stepscore.analysis.comparison import GroupComparison, compare_groups, compared_metrics
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import (
@@ -206,7 +205,6 @@ def compare(
     done_at: float | None = None,
     held_out: bool = False,
     scenes: SceneChoice = "auto",
-    watch: Watch[Any] = unwatched,
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
@@ -224,23 +222,22 @@ def compare(
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
         scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
             them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     episodes = measure_episodes(
-        _open(runs, watch), revision=revision, done_at=done_at, held_out=held_out, scenes=scenes, watch=watch
+        _open(runs), revision=revision, done_at=done_at, held_out=held_out, scenes=scenes
     )
     keys = [by] if isinstance(by, str) else by
     check_group_keys(keys)
     episodes = metrics_of(episodes, keys)
     names = metrics or compared_metrics(episodes)
     notes = [*episodes.notes, check_unmixed(episodes.episodes, keys)]
-    compared = compare_groups(episodes, keys, names=names, watch=watch)
+    compared = compare_groups(episodes, keys, names=names)
     return ComparisonTable(compared, tuple(note for note in notes if note))
 
 
-def _open(runs: RunLike | Sequence[RunLike], watch: Watch[Any] = unwatched) -> list[Run]:
+def _open(runs: RunLike | Sequence[RunLike]) -> list[Run]:
     several = [runs] if isinstance(runs, RunLike) else runs
-    return distinct_runs(run if isinstance(run, Run) else open_run(run, watch=watch) for run in several)
+    return distinct_runs(run if isinstance(run, Run) else open_run(run) for run in several)
 
 
 def _without_nan(value: Any) -> Any:

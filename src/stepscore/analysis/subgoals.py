@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore._defaults import SceneChoice
-from stepscore._watching import Watch, unwatched
+from stepscore._options import SceneChoice
+from stepscore._progress import track
 from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
 from stepscore.analysis.pooling import fixed_scenes
 from stepscore.analysis.table_rows import table_rows
@@ -75,7 +75,6 @@ def subgoal_tables(
     *,
     left_out: Collection[tuple[str, str]] = (),
     scenes: SceneChoice = "auto",
-    watch: Watch[Any] = unwatched,
 ) -> list[SubgoalTable]:
     """Return one table per task, group and source of verdicts; none where no verdict or label is known.
 
@@ -84,19 +83,18 @@ def subgoal_tables(
         by: What makes a group, besides the task; see :func:`stepscore.measure`.
         left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
         scenes: What rates speak of; see :func:`stepscore.analysis.measure_episodes`.
-        watch: Shows how far it is.
     """
     keys = tuple(dict.fromkeys(("task", *by)))
     rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
     for run in [runs] if isinstance(runs, Run) else runs:
-        for episode, names, source, row in watch(verdict_rows(run), "Reading verdicts", None):
+        for episode, names, source, row in track(verdict_rows(run), "Reading verdicts", None):
             if (str(run.path), episode["episode_id"]) in left_out:
                 continue
             group = tuple(episode[key] for key in keys)
             rows[(group, names, source)].append((episode, row))
     tables = []
     found = sorted(rows.items(), key=lambda item: repr(item[0]))
-    for (group, names, source), members in watch(found, "Estimating subgoals", len(found)):
+    for (group, names, source), members in track(found, "Estimating subgoals", len(found)):
         if any(np.any(~np.isnan(row)) for _, row in members):
             tables.append(_table(dict(zip(keys, group, strict=True)), source, names, members, scenes))
     return tables

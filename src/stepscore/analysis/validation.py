@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._files import write_json
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.errors import ManifestError, OptionError, first_field_error
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
-from stepscore._ranges import MAX_SEED, Range
-from stepscore._watching import Watch, unwatched
+from stepscore._options import MAX_SEED, Range
+from stepscore._progress import track
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.effects import case_result, policy_result, probe_result
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
@@ -93,7 +93,6 @@ def audit(
     on_plan: Callable[[AuditPlan], None] | None = None,
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> Audit:
     """Probe a judge and return what every probe showed.
 
@@ -107,21 +106,20 @@ def audit(
         on_plan: Called with the plan before anything is judged.
         on_start: Called before each run with its name and number of episodes.
         on_done: Called after each judged episode.
-        watch: Shows how far it is before, between and after the runs.
 
     Raises:
         UnfinishedShardsError: The audit is divided into shards, and some have not judged their part.
     """
     options, folder = options or AuditOptions(), Path(out)
     cache = FrameCache()
-    probes, plan, planned = _prepare(episodes, judge, options, cache, on_plan, watch)
+    probes, plan, planned = _prepare(episodes, judge, options, cache, on_plan)
     shards = shards_of(folder)
     if shards is not None:
         check_finished(folder, list(planned.values()), shards)
-    runner = _Runner(folder, options, planned, on_start, on_done, shards is not None, watch)
+    runner = _Runner(folder, options, planned, on_start, on_done, shards is not None)
     results = runner.results(plan, probes, "judge")
     results += runner.asked_again(judge)
-    agreement = _agreement(runner.runs["judge"], plan, watch)
+    agreement = _agreement(runner.runs["judge"], plan)
     found = () if agreement is None else map(policy_result, agreement.policies)
     results += [one for one in found if one is not None]
     results += recorded_results(runner.runs["judge"], plan, agreement)
@@ -180,13 +178,12 @@ def _prepare(
     options: AuditOptions,
     cache: FrameCache,
     on_plan: Callable[[AuditPlan], None] | None,
-    watch: Watch[Any] = unwatched,
 ) -> tuple[tuple[Probe, ...], AuditPlan, dict[str, PlannedRun]]:
     """Return the probes, the plan and the runs of an audit, by options, seed and episodes alone."""
     probes = choose_probes(options.probes)
     recorded = [
         _chosen_views(with_frame_cache(episode, cache), options.views)
-        for episode in watch(episodes, "Listing episodes", len(episodes))
+        for episode in track(episodes, "Listing episodes", len(episodes))
     ]
     context = Context(
         recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
@@ -194,9 +191,7 @@ def _prepare(
     again = (
         again_cost(judge) if probes == choose_probes() else 0.0
     )  # no probe by name is meant by asking again
-    plan = make_plan(
-        recorded, probes, context, full=options.full, causal=is_causal(judge), again_cost=again, watch=watch
-    )
+    plan = make_plan(recorded, probes, context, full=options.full, causal=is_causal(judge), again_cost=again)
     if on_plan is not None:
         on_plan(plan)
     others = trivial_judges(judge, recorded) if options.trivial else []
@@ -223,10 +218,10 @@ def _score(
     )
 
 
-def _agreement(run: Run, plan: AuditPlan, watch: Watch[Any]) -> JudgeAgreement | None:
+def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
     """Return the judge's agreement with the labels of the episodes as recorded; ``None`` without labels."""
     recorded = {episode.id for episode in plan.episodes}
-    found = agreement_with_baselines([run], only=recorded, watch=watch)
+    found = agreement_with_baselines([run], only=recorded)
     return found if found.agreements or found.curves else None
 
 
@@ -245,7 +240,6 @@ class _Runner:
     on_start: Callable[[str, int], None] | None
     on_done: Callable[[FinishedEpisode], None] | None
     merges: bool
-    watch: Watch[Any]
 
     def __post_init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -254,10 +248,10 @@ class _Runner:
         """Judge what the plan asks for, and return what each probe showed."""
         judge = self.planned[name].judge
         wanted = {named for each in plan.probed for named in (each.episode, each.changed.id)}
-        judged, causal = judged_episodes(self._run(name), wanted, watch=self.watch), is_causal(judge)
+        judged, causal = judged_episodes(self._run(name), wanted), is_causal(judge)
         return [
             probe_result(probe, judge.name, plan, judged, causal=causal)
-            for probe in self.watch(probes, f"Effects of probes on {judge.name}", len(probes))
+            for probe in track(probes, f"Effects of probes on {judge.name}", len(probes))
         ]
 
     def asked_again(self, judge: Judge) -> list[ProbeResult]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
 from stepscore.analysis import curves_by_episode, judge_answers
 from stepscore.metrics import voc
 from stepscore.runs import Run
@@ -85,20 +83,17 @@ class Judged:
         return float(known.mean()) if len(known) else math.nan
 
 
-def judged_episodes(
-    run: Run, only: Collection[str] | None = None, *, watch: Watch[Any] = unwatched
-) -> Mapping[str, Judged]:
+def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[str, Judged]:
     """Return what a run's judge said, by episode id.
 
     Args:
         run: The run.
         only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
-        watch: Shows how far it is.
     """
     kept = np.asarray if only is None else np.array
     judged = {
         answer.episode_id: Judged(kept(answer.times), kept(answer.progress), answer.success)
-        for answer in judge_answers(run, only, watch=watch)
+        for answer in judge_answers(run, only)
     }
     channel = next((name for name in DONE_CHANNELS if name in run.channels), None)
     if channel is not None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.audit.probe import Bound
 from stepscore.audit.results import FORMAT, Audit, ProbeResult, WorstCase
 from stepscore.errors import RunError, first_field_error

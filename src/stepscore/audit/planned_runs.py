@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Probe
 from stepscore.audit.repeats import repeated, resampled

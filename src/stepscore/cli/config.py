@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from stepscore._reading import parse_json, parse_yaml, read_text, shown
+from stepscore._untrusted import parse_json, parse_yaml, read_text, shown
 from stepscore.errors import OptionError, UnknownNameError
 
 MAX_YAML_BYTES = 1 << 20

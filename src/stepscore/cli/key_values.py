@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from stepscore._reading import parse_json
+from stepscore._untrusted import parse_json
 from stepscore.errors import OptionError
 
 

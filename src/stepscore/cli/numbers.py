@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import typer
 
-from stepscore._ranges import MANY as MANY
-from stepscore._ranges import MAX_PARALLEL as MAX_PARALLEL
-from stepscore._ranges import MAX_SEED as MAX_SEED
-from stepscore._ranges import Range
+from stepscore._options import MANY as MANY
+from stepscore._options import MAX_PARALLEL as MAX_PARALLEL
+from stepscore._options import MAX_SEED as MAX_SEED
+from stepscore._options import Range
 
 N = TypeVar("N", int, float)
 

@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError
 
 Force = Annotated[

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscore.episodes.limits import check_pixels, too_many_pixels
+from stepscore._untrusted.limits import check_pixels, too_many_pixels
 from stepscore.errors import StepScoreError, VideoError
 from stepscore.types import Frames
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from stepscore._reading import check_hashable, check_regular, shown
+from stepscore._untrusted import check_hashable, check_regular, shown
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.labels.labels import Labels

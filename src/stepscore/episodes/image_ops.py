@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import read_bytes, shown
+from stepscore._untrusted import read_bytes, shown
+from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_PIXELS
 from stepscore.episodes.encoded_images import decode_image
-from stepscore.episodes.limits import MAX_IMAGE_BYTES, MAX_PIXELS
 from stepscore.errors import OptionError, VideoError
 from stepscore.types import Frames
 

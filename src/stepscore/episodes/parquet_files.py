@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import StepScoreError
 
 MAX_TABLE_BYTES = 1 << 29

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore.episodes.limits import MAX_SAMPLES
+from stepscore._untrusted.limits import MAX_SAMPLES
 from stepscore.episodes.view import View
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.types import FloatArray, IntArray

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.judges.base import (
     Ask,
@@ -29,7 +29,7 @@ from stepscore.judges.common import calibration_mismatch, read_calibration
 from stepscore.judges.common.pairs import FrameComparer, PairJudge, PairPreference, prefer
 from stepscore.judges.gvl import Gvl
 from stepscore.judges.hop import Hop, HopMode
-from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.judges.topreward import TopReward
 from stepscore.models import JudgeDefaults, Model, get_model
@@ -72,7 +72,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "image-difference": "stepscore.judges.image_difference:ImageDifference",
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "progresslm": "stepscore.judges.published.progresslm:ProgressLm",
-        "procvlm": "stepscore.judges.procvlm:ProcVlm",
+        "procvlm": "stepscore.judges.published.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
         "recorded": "stepscore.judges.recorded.judge:Recorded",
         "robometer": "stepscore.judges.published.robometer:Robometer",
@@ -124,7 +124,7 @@ def get_judge(name: str, **options: object) -> Judge:
 
 def _published_defaults(name: str, model: object) -> Mapping[str, object]:
     """Return the options with which the judge of this name asks a published model as it was published."""
-    from stepscore.models.profiles import find_checkpoint
+    from stepscore.judges.published.profiles import find_checkpoint
 
     found = find_checkpoint(str(getattr(model, "name", "")))
     return found[0].options if found is not None and found[0].judge == name else {}

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
 from stepscore.judges.base import Ask, Judge, JudgeTraits, default_model, only_model

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore._reading import read_text
+from stepscore._untrusted import read_text
 from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError

@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
 from stepscore._local_modules import place_in_local_code
+from stepscore._options import DEFAULT_REVISION
 from stepscore.errors import OptionError, StepScoreError
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.models.base import (
     Capabilities,

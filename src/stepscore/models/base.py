@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
-from stepscore._extras import check_extra
+from stepscore._imports import check_extra
 from stepscore.errors import CapabilityError
 from stepscore.models.blocking import run_blocking
 from stepscore.models.prompts import Prompt

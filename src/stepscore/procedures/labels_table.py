@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepscore._files import write_parquet
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes import Label
 from stepscore.episodes.labels import read_labels
 from stepscore.errors import ManifestError, OptionError

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.analysis import EpisodeMetrics
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, UnknownNameError

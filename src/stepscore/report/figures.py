@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._watching import Watch, unwatched
+from stepscore._options import DEFAULT_REVISION, SceneChoice
+from stepscore._progress import track
 from stepscore.analysis import (
     EpisodeMetrics,
     add_protocol_keys,
@@ -81,7 +81,6 @@ def plot(
     view: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> PlotResult:
     """Draw figures of one or more runs.
 
@@ -102,7 +101,6 @@ def plot(
         view: Camera of trace, sheet and overlay; default: the main view.
         width: Width of the figures in inches.
         source: Where the frames are, instead of where the runs say; may be on the Hub.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     for kind in kinds or ():
         if kind not in KINDS:
@@ -113,10 +111,10 @@ def plot(
     _check_width(width)
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
-        metrics = measure_episodes(runs, revision=revision, done_at=done_at, scenes=scenes, watch=watch)
+        metrics = measure_episodes(runs, revision=revision, done_at=done_at, scenes=scenes)
         inputs = _inputs(runs, metrics, by, names, episode, view, width, source)
         chosen = kinds or KINDS
-        for kind in watch(chosen, "Drawing figures", len(chosen)):
+        for kind in track(chosen, "Drawing figures", len(chosen)):
             try:
                 drawn = _DRAW[kind](inputs)
             except (OptionError, EpisodeError, SourceError) as error:

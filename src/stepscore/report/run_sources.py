@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes import Episode, Episodes, Signal, View, open_episodes
 from stepscore.episodes.remote import (
     RemoteSignals,

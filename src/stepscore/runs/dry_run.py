@@ -19,6 +19,7 @@ import numpy as np
 from stepscore.episodes import Episode
 from stepscore.errors import ModelError
 from stepscore.judges import Judge, default_model
+from stepscore.judges.published.profiles import without_fetching
 from stepscore.models import (
     MediaRef,
     Model,
@@ -39,7 +40,6 @@ from stepscore.models.calls import (
     Price,
     call_key,
 )
-from stepscore.models.profiles import without_fetching
 from stepscore.runs.episode_record import error_text
 
 TOKEN_SIDE = 32

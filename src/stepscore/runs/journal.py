@@ -32,8 +32,8 @@ from stepscore._appending import (
     whole_lines,
 )
 from stepscore._locks import NO_LOCKS, RETRY_S, keeps_locks_local, try_lock
-from stepscore._reading import check_regular, shown
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
 from stepscore.runs.record_schema import checked_record
@@ -269,19 +269,18 @@ def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, 
             offset += len(line)
 
 
-def index(path: Path, size: int | None = None, watch: Watch[Any] = unwatched) -> dict[str, Entry]:
+def index(path: Path, size: int | None = None) -> dict[str, Entry]:
     """Return the latest state of every episode in a journal, by episode id; empty where there is no journal.
 
     Args:
         path: The journal.
         size: See :func:`read_lines`.
-        watch: Shows how many lines are read.
     """
     entries: dict[str, Entry] = {}
     channel_sets: dict[tuple[str, ...], tuple[str, ...]] = {}
     if not os.path.exists(path):
         return entries
-    for number, offset, record in watch(read_lines(path, size), "Reading the journal", None):
+    for number, offset, record in track(read_lines(path, size), "Reading the journal", None):
         name = record["id"]
         try:
             description = description_hash(record["episode"])

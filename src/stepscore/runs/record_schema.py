@@ -15,7 +15,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from stepscore._reading import INT64
+from stepscore._untrusted import INT64
 from stepscore.errors import first_field_error
 from stepscore.runs.records import RESERVED_COLUMNS
 

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepscore._lazy import import_extra
-from stepscore._reading import shown
-from stepscore._watching import Watch, unwatched
+from stepscore._imports import import_extra
+from stepscore._untrusted import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run_info import read_info
@@ -49,11 +48,11 @@ class Run:
         protocol: All that can change a number, with its hash.
     """
 
-    def __init__(self, path: Path, info: Mapping[str, Any], watch: Watch[Any] = unwatched) -> None:
+    def __init__(self, path: Path, info: Mapping[str, Any]) -> None:
         self.path = path
         self.info = info
         self.protocol = Protocol(info["protocol"])
-        self._tables = StoredTables(path, self.judge, self.protocol.hash, watch)
+        self._tables = StoredTables(path, self.judge, self.protocol.hash)
 
     @property
     def judge(self) -> str:
@@ -162,7 +161,7 @@ def _holds_something(path: Path) -> bool:
         return False
 
 
-def open_run(path: str | Path, *, watch: Watch[Any] = unwatched) -> Run:
+def open_run(path: str | Path) -> Run:
     """Open the run in a folder. Its tables are made anew if the journal has grown since they were written.
 
     Any number of processes may open a run while another judges into it. Where the folder cannot be written, tables
@@ -170,8 +169,6 @@ def open_run(path: str | Path, *, watch: Watch[Any] = unwatched) -> Run:
 
     Args:
         path: The run folder.
-        watch: Shows how far it is, where tables are made anew: a function of items, a title and their number that
-            returns the items.
 
     Raises:
         RunError: There is no run, nothing has been judged yet, its format is newer than this version reads, or it is
@@ -190,4 +187,4 @@ def open_run(path: str | Path, *, watch: Watch[Any] = unwatched) -> Run:
         )
     if not (folder / "journal.jsonl").exists():
         raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged there yet.")
-    return Run(folder, info, watch)
+    return Run(folder, info)

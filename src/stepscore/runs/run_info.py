@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from stepscore import __version__
 from stepscore._files import remove_leftovers, write_json
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.errors import RunError, first_field_error
 from stepscore.runs.protocol import Protocol
 

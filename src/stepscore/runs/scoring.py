@@ -21,11 +21,11 @@ from typing import Any
 
 from stepscore import __version__
 from stepscore._appending import LEASE_S
-from stepscore._reading import shown
-from stepscore._watching import Watch, unwatched
+from stepscore._untrusted import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
+from stepscore.judges.published.profiles import model_licence
 from stepscore.models import Model
 from stepscore.models.calls import (
     ATTEMPTS_DATABASE,
@@ -35,7 +35,6 @@ from stepscore.models.calls import (
     PrefixCacheUse,
     RunAccount,
 )
-from stepscore.models.profiles import model_licence
 from stepscore.runs.engines import choose_engine
 from stepscore.runs.journal import LEASED_FILES, Journal, index
 from stepscore.runs.protocol import Protocol, protocol_of
@@ -83,7 +82,6 @@ def score(
     offline: bool = False,
     shard: Shard | None = None,
     lease_s: float | None = None,
-    watch: Watch[Any] = unwatched,
     command: Mapping[str, Any] | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
@@ -108,8 +106,6 @@ def score(
             budget; :func:`merge` makes one run of all shards.
         lease_s: Hold the folder by a lease of this many seconds, which is renewed, instead of a lock; for file
             systems without locks, where it is done by itself. Shards always do, for 60 s by default.
-        watch: Shows how far it is before and after the judging: while the journal is read, and the tables are
-            written. A function of items, a title and their number that returns the items.
         command: Name and options of the command that makes the run, kept in ``run.json``; ``--config`` reads them.
 
     Raises:
@@ -152,11 +148,11 @@ def score(
         try:
             write_info(folder, info)
             if anew:  # the tables of the start that judged nothing, else the journal looks cut
-                write_tables(folder, judge.name, protocol.hash, watch)
+                write_tables(folder, judge.name, protocol.hash)
             warn_if_cut(folder)
             if shard is not None:
                 write_shard_content(folder, shard, part)
-            todo, done = _unique(episodes), index(journal.path, watch=watch)
+            todo, done = _unique(episodes), index(journal.path)
             work = Work(todo, len(episodes), judge, journal, done, views, account, chain, call_options, count)
             chosen.run(work)
             info["status"] = "finished"
@@ -179,7 +175,7 @@ def score(
                     journal.check()
                     write_info(folder, info)
         journal.check()
-        write_tables(folder, judge.name, protocol.hash, watch)
+        write_tables(folder, judge.name, protocol.hash)
         if not summary.failed:
             (folder / KEPT_ANSWERS).unlink(missing_ok=True)
     return open_run(folder)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscore._files import atomic_path, remove_leftovers
 from stepscore._locks import NO_LOCKS, locked
-from stepscore._reading import check_regular, read_bytes, shown
-from stepscore._watching import Watch, unwatched
+from stepscore._untrusted import check_regular, read_bytes, shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import JUDGE_AGAIN, JournalState, journal_state, state_at
 from stepscore.runs.tables import TABLES, USAGE, Stamp, build_tables, digest, has_columns_of
@@ -31,21 +29,20 @@ MOST_BYTES = 1 << 24
 """Most bytes of a table beyond twice those of its journal, which holds the same numbers as text."""
 
 
-def write_tables(folder: Path, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> Stamp:
+def write_tables(folder: Path, judge: str, protocol: str) -> Stamp:
     """Write all tables from the folder's journal as it is now; waits for another process that does so.
 
     Args:
         folder: The run folder.
         judge: The judge's name.
         protocol: The protocol's hash.
-        watch: Shows how far it is.
     """
     try:
         with locked(folder / LOCK_FILE):
-            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol, watch)
+            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol)
     except OSError as error:
         if error.errno in NO_LOCKS:  # the journal's lease keeps other writers out, and readers make their own
-            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol, watch)
+            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol)
         raise _cannot_write(folder, error) from error
 
 
@@ -77,15 +74,14 @@ class StoredTables:
         folder: The run folder.
         judge: The judge's name.
         protocol: The protocol's hash.
-        watch: Shows how far it is, where the tables have to be made anew now.
     """
 
-    def __init__(self, folder: Path, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> None:
+    def __init__(self, folder: Path, judge: str, protocol: str) -> None:
         self._folder, self._judge, self._protocol = folder, judge, protocol
         self._in_memory: dict[str, pa.Buffer] = {}
         asked = journal_state(_journal(folder))
         warn_if_cut(folder)
-        self._stamp = _current(folder, protocol, asked) or self._update(asked, watch)
+        self._stamp = _current(folder, protocol, asked) or self._update(asked)
 
     def read(self, name: str, only: pa.Array | None = None) -> pa.Table:
         """Return a table.
@@ -109,7 +105,7 @@ class StoredTables:
         """Return the names of a table's columns; no row is read."""
         return list(self.read(name, pa.array([], pa.string())).column_names)
 
-    def _update(self, asked: JournalState, watch: Watch[Any]) -> Stamp:
+    def _update(self, asked: JournalState) -> Stamp:
         """Write the tables, unless another process has just done so; in memory where they cannot be written."""
         try:
             with locked(self._folder / LOCK_FILE):
@@ -117,10 +113,10 @@ class StoredTables:
                 if stamp is not None:
                     return stamp
                 size = journal_state(_journal(self._folder)).size
-                return _replace(self._folder, size, self._judge, self._protocol, watch)
+                return _replace(self._folder, size, self._judge, self._protocol)
         except (OSError, RunError) as error:
             _raise_unless_unwritable(error)
-            return self._build_in_memory(asked.size, watch)
+            return self._build_in_memory(asked.size)
 
     def _restore(self, name: str) -> None:
         """Make the tables of this journal anew, after one of them was found damaged or replaced."""
@@ -137,10 +133,10 @@ class StoredTables:
             _raise_unless_unwritable(error)
         self._build_in_memory(self._stamp.journal.size)
 
-    def _build_in_memory(self, size: int, watch: Watch[Any] = unwatched) -> Stamp:
+    def _build_in_memory(self, size: int) -> Stamp:
         journal = _journal(self._folder)
         sinks = {name: pa.BufferOutputStream() for name in TABLES}
-        stamp = build_tables(journal, size, self._judge, self._protocol, sinks, watch)
+        stamp = build_tables(journal, size, self._judge, self._protocol, sinks)
         self._in_memory = {name: sink.getvalue() for name, sink in sinks.items()}
         return stamp
 
@@ -215,7 +211,7 @@ def _content(folder: Path, name: str) -> bytes | None:
         return None
 
 
-def _replace(folder: Path, size: int, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> Stamp:
+def _replace(folder: Path, size: int, judge: str, protocol: str) -> Stamp:
     """Replace the tables; the caller holds the lock."""
     names = [f"{name}.parquet" for name in TABLES]
     remove_leftovers(folder, names)
@@ -225,7 +221,7 @@ def _replace(folder: Path, size: int, judge: str, protocol: str, watch: Watch[An
             name: files.enter_context(atomic_path(folder / f"{name}.parquet")) for name in reversed(TABLES)
         }
         try:
-            return build_tables(_journal(folder), size, judge, protocol, paths, watch)
+            return build_tables(_journal(folder), size, judge, protocol, paths)
         except OSError as error:
             raise _cannot_write(folder, error) from error
 

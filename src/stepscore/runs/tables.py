@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepscore._reading import shown
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._progress import doing, track
+from stepscore._untrusted import shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
@@ -192,7 +192,6 @@ def build_tables(
     judge: str,
     protocol: str,
     sinks: Mapping[str, Sink],
-    watch: Watch[Any] = unwatched,
 ) -> Stamp:
     """Make all tables from the first bytes of a journal and return what they were made from.
 
@@ -202,13 +201,12 @@ def build_tables(
         judge: The judge's name.
         protocol: The protocol's hash.
         sinks: Where each table is written.
-        watch: Shows how far it is.
 
     Raises:
         RunError: A line of the journal is damaged.
         OSError: A table cannot be written.
     """
-    entries = index(journal, size, watch)
+    entries = index(journal, size)
     with open_journal(journal) as lines, ExitStack() as opened:
         channels = _channels(journal, entries)
         schemas = _schemas(channels)
@@ -219,10 +217,10 @@ def build_tables(
             )
             for name in TABLES
         }
-        for batch in _batches(lines, entries, watch):
+        for batch in _batches(lines, entries):
             for name, rows in _tables_of(batch, channels, judge, protocol).items():
                 writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
-        with doing(watch, "Finishing the tables"):
+        with doing("Finishing the tables"):
             for name in TABLES[:-1]:
                 writers[name].close()
             digests = {name: digest(_content(sinks[name])) for name in TABLES[:-1]}
@@ -264,12 +262,10 @@ def _channels(journal: Path, entries: dict[str, Entry]) -> set[str]:
     return channels
 
 
-def _batches(
-    lines: IO[bytes], entries: dict[str, Entry], watch: Watch[Any]
-) -> Iterator[list[dict[str, Any]]]:
+def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[str, Any]]]:
     """Iterate over the records in batches, by episode id, each with its latest description."""
     batch = []
-    for name in watch(sorted(entries), "Writing tables", len(entries)):
+    for name in track(sorted(entries), "Writing tables", len(entries)):
         entry = entries[name]
         record = read_line(lines, entry.judged_at)
         if entry.described_at != entry.judged_at:

@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepscore._appending import LeaseObserver
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._options import DEFAULT_REVISION, SceneChoice
+from stepscore._progress import doing
 from stepscore.report.page import (
     PageData,
     RunSources,
@@ -107,19 +107,16 @@ class LivePage:
         self._next_s = 0.0
         self.csp = content_policy(self._template)
 
-    def page(self, watch: Watch[Any] = unwatched) -> bytes:
+    def page(self) -> bytes:
         """Return the page, rebuilt if a run has changed since; the numbers of videos stay the same.
-
-        Args:
-            watch: Shows how far it is.
 
         Raises:
             StepScoreError: A run cannot be read now; a later call tries again.
         """
         with self._lock:
-            data = self._update(watch)
+            data = self._update()
             if self._page is None:
-                with doing(watch, "Making the page"):
+                with doing("Making the page"):
                     self._page = page_text(data, self._template).encode("utf-8", "replace")
             return self._page
 
@@ -151,12 +148,12 @@ class LivePage:
         """Return a part of a page of many episodes as JSON; ``None`` if there is none of this name."""
         return self._parts.read(name)
 
-    def _update(self, watch: Watch[Any] = unwatched) -> PageData:
+    def _update(self) -> PageData:
         state = tuple(map(_run_state, self._folders, self._leases))
         if state == self._state and self._data is not None:
             return self._data
         started = time.monotonic()
-        runs, data = self._measure(watch)
+        runs, data = self._measure()
         running = {str(folder): one.running for folder, one in zip(self._folders, state, strict=True)}
         for row in data["runs"]:
             row["running"] = running.get(row["path"], False)
@@ -170,7 +167,7 @@ class LivePage:
         self._next_s = now + PAUSE * (now - started)
         return data
 
-    def _measure(self, watch: Watch[Any]) -> tuple[list[Run], PageData]:
+    def _measure(self) -> tuple[list[Run], PageData]:
         if self._kind == "board":
             return [], board_page_data(self._folders[0], live=True)
         if self._kind == "audit":
@@ -183,7 +180,7 @@ class LivePage:
                 source=self._source,
             )
             return [], data
-        runs = [open_run(folder, watch=watch) for folder in self._folders]
+        runs = [open_run(folder) for folder in self._folders]
         self._parts.begin()
         data = page_data(
             runs,
@@ -195,7 +192,6 @@ class LivePage:
             source=self._source,
             traces=self._traces,
             parts=self._parts,
-            watch=watch,
         )
         return runs, data
 

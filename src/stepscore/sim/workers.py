@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from multiprocessing import get_context
 
-from stepscore._extras import check_extra
+from stepscore._imports import check_extra
 from stepscore.errors import OptionError
 from stepscore.sim.env import SimEnv, choose_gl_backend
 from stepscore.sim.policies import check_policy

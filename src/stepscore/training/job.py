@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscore._extras import check_extra
+from stepscore._imports import check_extra
 
 if TYPE_CHECKING:
     from stepscore.training.trainer import Trainer

@@ -10,9 +10,9 @@ import pytest
 from stepscore.errors import EpisodeError
 from stepscore.judges import get_judge
 from stepscore.judges.common.parsing import parse_stated_number, parse_tagged_percent
+from stepscore.judges.published.profiles import load_profile, profile_names
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models.mock import MockModel
-from stepscore.models.profiles import load_profile, profile_names
 from tests.judges.published.answers import FORMS, answers
 from tests.judges.published.asking import subject
 

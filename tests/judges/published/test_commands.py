@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 import stepscore
 from stepscore.cli.app import app
 from stepscore.judges.published import prompting, published_judge
+from stepscore.judges.published.profiles import Profile, PromptText, find_checkpoint, published_checkpoints
 from stepscore.models import Generate, Request, Response, model_registry
 from stepscore.models.mock import MockModel
-from stepscore.models.profiles import Profile, PromptText, find_checkpoint, published_checkpoints
 from stepscore.testing import write_toy_rollouts
 from tests.judges.published.answers import FORMS
 from tests.paths import ROOT

@@ -186,14 +186,14 @@ class TestPrompts:
     def test_neither_opening_nor_a_dry_run_fetches(
         self, goal: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        from stepscore.models.profiles import fetching
+        from stepscore.judges.published.profiles import prompt_texts
 
         monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
 
         def refuse() -> object:
             raise AssertionError("the network was asked")
 
-        monkeypatch.setattr(fetching, "open_client", refuse)
+        monkeypatch.setattr(prompt_texts, "open_client", refuse)
         judge = stepscore.get_judge("grm", model=GRM, points=3)
         judge.options()
         counted = dry_run([subject(goal)], judge, CallOptions(cache=False))

@@ -9,12 +9,12 @@ import pytest
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.judges import get_judge
+from stepscore.judges.published.profiles import load_profile, profile_names
 from stepscore.judges.published.prompting import fill_text, question_texts, text_digests, with_images
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import FrameRef
 from stepscore.models.mock import MockModel
-from stepscore.models.profiles import load_profile, profile_names
-from tests.models.profiles.served import SOURCE, TEXT, profile, sha256
+from tests.judges.published.profiles.served import SOURCE, TEXT, profile, sha256
 
 IMAGES = (FrameRef("top", 0), FrameRef("top", 1))
 

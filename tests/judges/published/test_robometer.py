@@ -161,10 +161,10 @@ def test_the_protocol_has_what_changes_a_curve_and_no_more(tmp_path: Path) -> No
 def test_a_dry_run_fetches_nothing_and_counts_the_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from stepscore.models.profiles import fetching
+    from stepscore.judges.published.profiles import prompt_texts
 
     monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(fetching, "open_client", lambda: pytest.fail("the network was asked"))
+    monkeypatch.setattr(prompt_texts, "open_client", lambda: pytest.fail("the network was asked"))
     counted = dry_run([subject(30), subject(3)], Robometer(MODEL), CallOptions(cache=False))
     assert (counted.calls, counted.images, counted.failed) == (2, 16, 0)
     with pytest.raises(OptionError, match="-E offline=true"):

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from stepscore.judges.published.profiles import VideoRule
 from stepscore.judges.published.roboreward import RoboReward, video_indices
 from stepscore.models import Generate
 from stepscore.models.mock import MockModel
-from stepscore.models.profiles import VideoRule
 from tests.fakes import FakeView, episode
 from tests.judges.published.asking import ask_judge, asked, shown
 

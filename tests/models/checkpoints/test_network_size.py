@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from stepscore._untrusted.safetensors_header import Header, TensorEntry
 from stepscore.errors import ModelError
 from stepscore.models.checkpoints import network_size
 from stepscore.models.checkpoints.network_size import (
@@ -17,7 +18,6 @@ from stepscore.models.checkpoints.network_size import (
     check_memory,
     weights_limit,
 )
-from stepscore.models.checkpoints.safetensors_header import Header, TensorEntry
 
 HEADER = Header(
     Path("x"), b"{}", {f"t{i}": TensorEntry("F32", (10, 10), 400 * i, 400 * i + 400) for i in range(20)}, {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscore.judges.gvl import answer_schema
 from stepscore.judges.hop import SCHEMA as HOP
-from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval
 from stepscore.models import Generate, Request
 from stepscore.models.mock import MockModel
@@ -25,7 +25,7 @@ from stepscore.models.schemas import (
 from stepscore.procedures.model_answers import STEPS, SUBGOALS, stages_schema
 from tests.fakes import episode
 from tests.judges.asked import judge_once
-from tests.judges.test_procvlm import GOALS
+from tests.judges.published.test_procvlm import GOALS
 
 KINDS: dict[str, Schema] = {
     "word": Word(("yes", "no")),

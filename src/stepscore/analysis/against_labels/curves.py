@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode
@@ -58,8 +58,6 @@ def curve_agreement(
     metrics: EpisodeMetrics,
     by: Sequence[str] = (),
     stages: Stages | None = None,
-    *,
-    watch: Watch[Any] = unwatched,
 ) -> list[GroupEstimate]:
     """Estimate how far a judge's curves agree with labelled progress and stages; empty without such labels.
 
@@ -68,7 +66,6 @@ def curve_agreement(
         metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`.
         stages: The judge's own stages, of :func:`judged_stages`.
-        watch: Shows how far it is.
     """
     values = {name: np.full(len(metrics), np.nan) for name in MEASURES}
     values["progress MAE"], values["progress CCC"] = (
@@ -76,7 +73,7 @@ def curve_agreement(
         metrics.values["stage_CCC"],
     )
     pairs = zip(metrics.episodes, metrics.curves, strict=True)
-    for i, (row, curve) in enumerate(watch(pairs, f"Curves of {judge} against labels", len(metrics))):
+    for i, (row, curve) in enumerate(track(pairs, f"Curves of {judge} against labels", len(metrics))):
         for name, value in _measure(row, curve, stages or {}).items():
             values[name][i] = value
     rows = []

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.analysis.against_labels.curves import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
@@ -144,21 +144,18 @@ class PolicyAgreement:
         yield GroupEstimate(everyone, f"judge:same policy ranking{of}", self.ranking.same_order)
 
 
-def policy_agreement(
-    judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (), *, watch: Watch[Any] = unwatched
-) -> list[PolicyAgreement]:
+def policy_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()) -> list[PolicyAgreement]:
     """Compare a judge with labels policy by policy; empty where fewer than two policies have an answer and a label.
 
     Args:
         judge: The judge's name.
         metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`; policy is left out of it.
-        watch: Shows how far it is.
     """
     groups = list(episode_groups(metrics, [name for name in by if name != "policy"]))
     found = []
     quantities = _quantities(metrics)
-    for quantity, (answers, labels) in watch(quantities.items(), "Policies against labels", len(quantities)):
+    for quantity, (answers, labels) in track(quantities.items(), "Policies against labels", len(quantities)):
         known = ~np.isnan(answers + labels) & np.array(
             [row["policy"] is not None for row in metrics.episodes]
         )
@@ -206,7 +203,6 @@ def policies_by_protocol(
     held_out: bool = False,
     measured: Sequence[EpisodeMetrics] | None = None,
     only: Collection[str] | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> tuple[PolicyAgreement, ...]:
     """Return whom each judge favours; runs of one protocol, which may hold a policy each, are taken together.
 
@@ -216,7 +212,6 @@ def policies_by_protocol(
         held_out: Leave out the episodes that a calibration map was fitted on.
         measured: Of each run, where they are measured already.
         only: Ids of the episodes to compare; all if not given.
-        watch: Shows how far it is.
     """
     together: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
@@ -230,7 +225,7 @@ def policies_by_protocol(
         if only is not None:
             chosen = [row["episode_id"] in only for row in metrics.episodes]
             metrics = metrics.select(np.array(chosen, dtype=bool))
-        found += policy_agreement(runs[places[0]].judge, metrics, by, watch=watch)
+        found += policy_agreement(runs[places[0]].judge, metrics, by)
     return tuple(found)
 
 

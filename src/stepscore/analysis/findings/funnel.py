@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import SceneChoice
+from stepscore._options import SceneChoice
 from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.pooling import fixed_scenes
 from stepscore.analysis.subgoals import VerdictSource, verdict_rows

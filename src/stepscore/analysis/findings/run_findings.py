@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._progress import doing
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
 from stepscore.analysis.estimates import policy_metrics
 from stepscore.analysis.failure_modes import FailureModes
@@ -43,7 +42,6 @@ def run_findings(
     *,
     modes: FailureModes | None = None,
     most_failures: int = 6,
-    watch: Watch[Any] = unwatched,
 ) -> Findings:
     """Return what one run shows, or several of one protocol.
 
@@ -52,20 +50,19 @@ def run_findings(
         metrics: Of these runs, each episode once, where they are measured already.
         modes: The failure modes of these metrics, where they are known already.
         most_failures: How many of the worst failures to return.
-        watch: Shows how far it is.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
-    measured = measure_episodes(opened, watch=watch) if metrics is None else metrics
+    measured = measure_episodes(opened) if metrics is None else metrics
     # The judge is checked by what it gave; the policies only by what a judge that looks at frames gave.
     known = policy_metrics(measured)
-    with doing(watch, "Comparing policies"):
+    with doing("Comparing policies"):
         opening = opening_sentences(known)
-    with doing(watch, "Looking for where policies fail first"):
+    with doing("Looking for where policies fail first"):
         first = first_failures(opened, known, modes)
-    with doing(watch, "Counting subgoals"):
+    with doing("Counting subgoals"):
         funnels = subgoal_funnels(opened, known)
-    with doing(watch, "Looking for the worst failures"):
+    with doing("Looking for the worst failures"):
         worst = worst_failures(known, most_failures)
-    with doing(watch, "Checking the judge"):
+    with doing("Checking the judge"):
         trust = judge_trust(opened, measured)
     return Findings(opening, first, funnels, worst, trust)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import get_args
 
-from stepscore._defaults import SceneChoice
+from stepscore._options import SceneChoice
 from stepscore.errors import UnknownNameError
 from stepscore.metrics.stats import FEWEST_SCENES, these_scenes
 

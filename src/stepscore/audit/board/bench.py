@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._files import write_json
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.board import FRONT, Board, front_metric, open_board
 from stepscore.audit.board.entry import Entry

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.audit.board.question_scores import question_videos
 from stepscore.audit.board.questions import Question, read_questions
 from stepscore.audit.pairs import Pair, pair_videos, read_pairs

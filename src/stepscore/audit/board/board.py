@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stepscore._files import write_json
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.board_metrics import BY_NAME, METRICS, PUBLISHED, BoardMetric
 from stepscore.audit.board.row import BoardRow

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.board.bench import BenchOptions, measure_row, open_entry
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.entry import Entry

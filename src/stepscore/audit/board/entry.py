@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from stepscore._reading import read_yaml, shown
+from stepscore._untrusted import read_yaml, shown
 from stepscore.errors import ManifestError, OptionError, first_field_error
 from stepscore.judges import judge_registry
 

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stepscore._files import write_text
-from stepscore._reading import parse_json, read_text, shown
+from stepscore._untrusted import parse_json, read_text, shown
 from stepscore.episodes import Episode, perturb
 from stepscore.episodes.labels import LABEL_TOLERANCE_S
 from stepscore.errors import ManifestError, OptionError, first_field_error

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.row import BoardRow
 from stepscore.errors import OptionError

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.audit.board.board_metrics import BY_NAME
 from stepscore.audit.board.row import FORMAT, BoardRow, Cost, Points
 from stepscore.errors import ManifestError, StepScoreError, first_field_error

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from stepscore._ranges import MANY, MAX_SEED, Range
+from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.audit.pairs.compare import AFTER, BEFORE, Compare, Question
 from stepscore.audit.pairs.make import MIN_GAP_S
 from stepscore.audit.pairs.pair import Pair

@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._files import write_text
-from stepscore._reading import parse_json, read_text, shown
+from stepscore._untrusted import parse_json, read_text, shown
 from stepscore.errors import ManifestError, first_field_error
 
 Span = Literal["small", "medium", "large"]

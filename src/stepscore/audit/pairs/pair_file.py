@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import parse_json, read_text, read_yaml, shown
+from stepscore._untrusted import parse_json, read_text, read_yaml, shown
 from stepscore.audit.pairs.pair import MAX_PAIRS, SPANS, Pair, Span, check_ids, span_of
 from stepscore.episodes import Episode, GoalFrame, check_image_root, image_view
 from stepscore.errors import ManifestError, OptionError, UnknownNameError

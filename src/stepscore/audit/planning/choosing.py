@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.audit.planning.audit_plan import AuditPlan, spread_over_scenes
 from stepscore.audit.planning.takers import Budget, Taker
 from stepscore.audit.probe import MIN_SCENES, Context, Probe
@@ -51,7 +50,6 @@ def make_plan(
     full: bool = False,
     causal: bool = False,
     again_cost: float = AGAIN_COST,
-    watch: Watch[Any] = unwatched,
 ) -> AuditPlan:
     """Choose the episodes of every probe.
 
@@ -62,7 +60,6 @@ def make_plan(
         full: Take all episodes for every probe, whatever it costs.
         causal: Whether the judge never looks ahead, so that truncated videos cost nothing.
         again_cost: What asking again about an episode costs; 0 if the judge is not asked again.
-        watch: Shows how far it is.
     """
     readable = [episode for episode in episodes if episode.error is None and episode.views]
     labelled = any(episode.labels.success is not None for episode in readable)
@@ -72,12 +69,12 @@ def make_plan(
     takers = [Taker(probe, successes if probe.successes else everyone, context) for probe in probes]
     asked = {one.id for one in (everyone if full else everyone[: again_count(len(everyone))]) if again_cost}
     if full:
-        for taker in watch(takers, "Choosing episodes for probes", len(takers)):
+        for taker in track(takers, "Choosing episodes for probes", len(takers)):
             while taker.next():
                 taker.take()
     else:
         left = (BUDGET - 1.0) * len(readable) - again_cost * len(asked)
-        _give_out(takers, Budget(left, causal), watch)
+        _give_out(takers, Budget(left, causal))
     probed = [each for taker in takers for each in taker.taken]
     why = {taker.probe.name: taker.why(readable=bool(readable)) for taker in takers}
     return AuditPlan(
@@ -96,10 +93,10 @@ def again_count(n: int) -> int:
     return min(n, MOST_AGAIN, max(FIRST_SCENES, math.floor(AGAIN_SHARE * n)))
 
 
-def _give_out(takers: Sequence[Taker], budget: Budget, watch: Watch[Any]) -> None:
+def _give_out(takers: Sequence[Taker], budget: Budget) -> None:
     """Give the budget to the probes, in the order of the module's docstring."""
     first = sorted(takers, key=lambda taker: (not taker.probe.headline, taker.probe.length))
-    for taker in watch(first, "Choosing episodes for probes", len(first)):
+    for taker in track(first, "Choosing episodes for probes", len(first)):
         if budget.reaches(taker, MIN_SCENES):
             budget.buy_up_to(taker, FIRST_SCENES)
     for taker in first:

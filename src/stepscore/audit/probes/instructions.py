@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stepscore._reading import read_yaml, shown
+from stepscore._untrusted import read_yaml, shown
 from stepscore.audit.probe import DISTANCE, Bound, Case, Context, Probe
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import ManifestError, OptionError

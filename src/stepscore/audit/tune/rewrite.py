@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from stepscore._files import write_json, write_text
-from stepscore._reading import parse_json, read_text
+from stepscore._untrusted import parse_json, read_text
 from stepscore.episodes import Episode
 from stepscore.errors import ModelError, OptionError, RunError
 from stepscore.judges import Judge, only_model

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from stepscore._ranges import MANY, MAX_SEED, Range
+from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.audit.tune.grid import Grid, MakeJudge, make_grid
 from stepscore.audit.tune.metric import METRICS, Kind, choose_kind, is_labelled
 from stepscore.audit.tune.rewrite import MAX_REWRITES, check_rewritable

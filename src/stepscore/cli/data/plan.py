@@ -11,8 +11,8 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.outputs import Force, check_overwrite, new_file
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import with_bar
 from stepscore.errors import ModelError, OptionError
 
 if TYPE_CHECKING:

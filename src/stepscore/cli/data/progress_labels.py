@@ -15,8 +15,8 @@ from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.outputs import Force, check_overwrite, new_table
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
-from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episode

@@ -111,7 +111,7 @@ def sim(
 
     Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
     """
-    from stepscore._extras import check_extra
+    from stepscore._imports import check_extra
     from stepscore.errors import OptionError
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 

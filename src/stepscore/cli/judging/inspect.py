@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
+from stepscore._progress import track
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import out, print_result, table
-from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episode, Episodes
@@ -34,7 +35,7 @@ def inspect(
     from stepscore.episodes import open_episodes
 
     chosen = chosen_format(output_format, json=json)
-    with watched("Listing episodes") as watch:
+    with show_progress("Listing episodes"):
         episodes = open_episodes(
             source,
             labels=labels,
@@ -45,7 +46,7 @@ def inspect(
             policy_from=policy_from,
             instruction=instruction,
         )
-        contents = survey(episodes, watch)
+        contents = survey(episodes)
     if chosen is Format.TABLE:
         _print(contents)
     else:
@@ -57,7 +58,7 @@ def inspect(
 _LABELS = ("successes", "failures", "unlabelled", "with stages", "with subgoals", "with a recorded curve")
 
 
-def survey(episodes: Episodes, watch: Watch) -> dict[str, Any]:
+def survey(episodes: Episodes) -> dict[str, Any]:
     """Return what a source holds, as plain values. Opens every video's header; decodes nothing."""
     from stepscore.errors import StepScoreError
 
@@ -67,7 +68,7 @@ def survey(episodes: Episodes, watch: Watch) -> dict[str, Any]:
     first: list[str] = []
     tasks: dict[str, Counter[str]] = defaultdict(Counter)
     labels = dict.fromkeys(_LABELS, 0)
-    for episode in watch(episodes, "Reading headers", len(episodes)):
+    for episode in track(episodes, "Reading headers", len(episodes)):
         first += [episode.id] if len(first) < 3 else []
         tasks[episode.task or episode.instruction][episode.policy or "unknown"] += 1
         for name in _labels(episode):

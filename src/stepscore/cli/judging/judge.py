@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from stepscore._progress import tracked_by
 from stepscore.cli import options
 from stepscore.cli.config import options_of
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.outputs import new_folder
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, percent
-from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -92,7 +93,7 @@ def judge(
     stopped: BudgetError | None = None
     try:
         served = any(one.capabilities.served for one in chosen.models)
-        with EpisodesBar(len(episodes), chosen.name, tokens=served) as bar:
+        with EpisodesBar(len(episodes), chosen.name, tokens=served) as bar, tracked_by(bar.track):
             run = score(
                 everything,
                 chosen,
@@ -105,7 +106,6 @@ def judge(
                 offline=engine.offline,
                 shard=shard,
                 lease_s=engine.lease,
-                watch=bar.watch,
                 command=options_of(context),
             )
     except BudgetError as error:
@@ -169,7 +169,7 @@ def print_dry_run(
 
 def _print_licences(chosen: Judge) -> None:
     """Print the licence of each model that will be asked."""
-    from stepscore.models.profiles import model_licence
+    from stepscore.judges.published.profiles import model_licence
 
     for model in chosen.models:
         licence = model_licence(model)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from stepscore.cli import waiting
+from stepscore.cli import progress
 from stepscore.cli.tables import err
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ class EpisodesBar:
             notes.append(f"cost {self._cost:.2f} of about {self._cost * share:.2f}")
         self._progress.update(self._task, advance=1, failed=", ".join(notes), rate=_rate(task.speed))
 
-    def watch(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+    def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
         """Return the items; from two seconds after the last episode on they have a row of their own below the bar."""
         row, shown = None, 0.0
         try:
             for number, item in enumerate(items):
                 yield item
                 now = time.monotonic()
-                if now - self._quiet_since > waiting.PATIENCE_S and now - shown > waiting.REFRESH_S:
+                if now - self._quiet_since > progress.PATIENCE_S and now - shown > progress.REFRESH_S:
                     if row is None:
                         row = self._progress.add_task(title, total=total, rate="", failed="")
                     self._progress.update(row, completed=number + 1)
@@ -89,9 +89,14 @@ class EpisodesBar:
             if row is not None:
                 self._progress.remove_task(row)
 
+    @property
+    def full(self) -> bool:
+        """Whether every episode is counted."""
+        return self._progress.tasks[0].finished
+
     def go_on_when_full(self, title: str) -> None:
         """Show that something is still done once every episode is counted: a row with the time it takes."""
-        if self._after is None and self._progress.tasks[0].finished:
+        if self._after is None and self.full:
             self._after = self._progress.add_task(title, total=None, rate=_TimeTaken(), failed="")
 
 
@@ -102,7 +107,7 @@ class _TimeTaken:
         self._began = time.monotonic()
 
     def __str__(self) -> str:
-        return waiting.minutes(time.monotonic() - self._began)
+        return progress.minutes(time.monotonic() - self._began)
 
 
 def _rate(speed: float | None) -> str:

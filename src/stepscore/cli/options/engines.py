@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from stepscore._ranges import MANY, MAX_PARALLEL, Range
+from stepscore._options import MANY, MAX_PARALLEL, Range
 from stepscore.cli.options.calls import BudgetFlags
 from stepscore.cli.options.keys import KeyGroup
 from stepscore.cli.tables import err

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
-from stepscore._ranges import Range
-from stepscore._reading import shown
+from stepscore._options import Range
+from stepscore._untrusted import shown
 from stepscore.cli.numbers import MAX_SEED, shown_number
 from stepscore.errors import OptionError, UnknownNameError
 

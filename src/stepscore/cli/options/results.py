@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore.cli.numbers import between
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import typer
 from stepscore.cli.local_code import reader_name
 from stepscore.cli.numbers import MANY, between
 from stepscore.cli.options.groups import After
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import with_bar
 from stepscore.errors import OptionError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore._tables import group_name
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.local_code import load_metrics
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import print_notes, print_result
-from stepscore.cli.waiting import watched
 
 
 def compare(
@@ -49,7 +49,7 @@ def compare(
     chosen = chosen_format(output_format, json=json)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
-    with watched("Comparing") as watch:
+    with show_progress("Comparing"):
         compared = compare_runs(
             runs,
             keys,
@@ -58,7 +58,6 @@ def compare(
             done_at=done_at,
             held_out=held_out,
             scenes=scenes,
-            watch=watch,
         )
         opened = [open_run(path) for path in runs]
         options.keep_validation(opened, validation)

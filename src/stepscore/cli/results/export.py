@@ -10,8 +10,8 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.outputs import RECORDING, Force, check_output, new_file
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import watched
 
 
 def export(
@@ -50,8 +50,8 @@ def export(
 
     path = check_target(to, out)
     check_output(path, RECORDING, force=force)
-    with watched("Opening runs") as watch:
-        opened = [open_run(folder, watch=watch) for folder in runs]
+    with show_progress("Opening runs"):
+        opened = [open_run(folder) for folder in runs]
         ids = None
         if episodes is not None:
             rows = [
@@ -61,7 +61,7 @@ def export(
             ]
             listed = dict.fromkeys((row["episode_id"], row["source_index"]) for row in rows)
             ids = options.chosen_ids(list(listed), episodes)
-        result = write(opened, path, to=to, episodes=ids, videos=videos, source=source, watch=watch)
+        result = write(opened, path, to=to, episodes=ids, videos=videos, source=source)
     for name, why in result.failed.items():
         err().print(f"failed {name}: {why}", soft_wrap=True, markup=False)
     for note in result.notes:

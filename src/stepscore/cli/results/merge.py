@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepscore.cli.outputs import new_folder
+from stepscore.cli.progress import show_progress, with_bar
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import watched, with_bar
 
 if TYPE_CHECKING:
     from stepscore.runs import Merged
@@ -54,8 +54,8 @@ def merge(
     if any(path.is_file() for path in runs):
         _merge_labels(runs, out, partial=partial)
         return
-    with watched("Reading runs") as watch:
-        merged = merge_runs(runs, out, partial=partial, watch=watch)
+    with show_progress("Reading runs"):
+        merged = merge_runs(runs, out, partial=partial)
     _print(merged)
     if not merged.complete:
         raise typer.Exit(1)

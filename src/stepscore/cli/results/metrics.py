@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
+from stepscore._progress import track
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.numbers import between
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err, out, print_result
-from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from stepscore._tables import PrintedTable
@@ -106,8 +107,8 @@ def metrics(
     chosen = chosen_format(output_format, json=json)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
-    with watched("Opening runs") as watch:
-        opened = distinct_runs(open_run(path, watch=watch) for path in runs)
+    with show_progress("Opening runs"):
+        opened = distinct_runs(open_run(path) for path in runs)
         options.keep_validation(opened, validation)
         episodes = measure_episodes(
             opened,
@@ -118,14 +119,13 @@ def metrics(
             done_at=done_at,
             held_out=held_out,
             scenes=scenes,
-            watch=watch,
         )
         known = metrics_of(episodes, asked)
         keys = add_protocol_keys(episodes.episodes, asked)
         apart = [key for key in keys if key not in asked]
         if show is not Show.EPISODES:
             usual = (revision, channel, labels, potential, done_at, scenes) == _USUAL
-            settings = _Settings(held_out, max_error, watch, as_usual=usual and len(opened) == 1)
+            settings = _Settings(held_out, max_error, as_usual=usual and len(opened) == 1)
             results = _results(show, opened, episodes, known, keys, apart, given or [], settings)
     if show is Show.EPISODES:
         _print_episodes(known, apart, chosen)
@@ -216,7 +216,6 @@ class _Settings:
 
     held_out: bool
     max_error: float
-    watch: Watch
     as_usual: bool
 
 
@@ -244,20 +243,17 @@ def _results(
             judge_keys,
             held_out=settings.held_out,
             measured=episodes if settings.as_usual else None,
-            watch=settings.watch,
         )
 
-    steps = settings.watch(("estimates", "subgoals", "modes", "judge", "abstention"), "Tables", 5)
+    steps = track(("estimates", "subgoals", "modes", "judge", "abstention"), "Tables", 5)
     found: dict[str, Any] = {}
     for step in steps:
         if step == "estimates" and wanted(Show.MAIN, Show.CONDITIONED):
-            found[step] = grouped_estimates(known, keys, watch=settings.watch)
+            found[step] = grouped_estimates(known, keys)
         elif step == "subgoals" and wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX):
-            found[step] = subgoal_tables(
-                runs, keys, left_out=episodes.repeated, scenes=episodes.scenes, watch=settings.watch
-            )
+            found[step] = subgoal_tables(runs, keys, left_out=episodes.repeated, scenes=episodes.scenes)
         elif step == "modes" and wanted(Show.FAILURE_MODES):
-            found[step] = policy_failure_modes(known, apart, settings.watch)
+            found[step] = policy_failure_modes(known, apart)
         elif step == "judge" and wanted(Show.JUDGE):
             found[step] = judged()
         elif step == "abstention" and wanted(Show.ABSTENTION):
@@ -288,11 +284,9 @@ def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format
         err().print("Every episode: --format csv or json")
 
 
-def policy_failure_modes(
-    episodes: EpisodeMetrics, apart: Sequence[str], watch: Watch
-) -> list[tuple[Group, FailureModes]]:
+def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
     """Return how policies fail: once for every judge, where there are several."""
     from stepscore.analysis import episode_groups, failure_modes_by_policy
 
     groups = episode_groups(episodes, apart)
-    return [(group, failure_modes_by_policy(episodes.select(chosen), watch)) for group, chosen in groups]
+    return [(group, failure_modes_by_policy(episodes.select(chosen))) for group, chosen in groups]

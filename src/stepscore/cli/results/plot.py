@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.outputs import FIGURE, Force, check_output, new_folder
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import watched
 
 
 def plot(
@@ -68,7 +68,7 @@ def plot(
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """
-    from stepscore._extras import check_extra
+    from stepscore._imports import check_extra
     from stepscore.report import KINDS
     from stepscore.report import plot as draw
     from stepscore.runs import open_run
@@ -77,9 +77,9 @@ def plot(
     kinds = options.split_names(kind) or ["all"]
     for there in _figures_in(out, [name for name in KINDS if "all" in kinds or name in kinds]):
         check_output(there, FIGURE, force=force)
-    with watched("Opening runs") as watch:
+    with show_progress("Opening runs"):
         result = draw(
-            [open_run(path, watch=watch) for path in runs],
+            [open_run(path) for path in runs],
             out,
             kinds=None if "all" in kinds else kinds,
             episode=episode,
@@ -92,7 +92,6 @@ def plot(
             view=view,
             width=width,
             source=source,
-            watch=watch,
         )
     for path in result.paths:
         typer.echo(path)

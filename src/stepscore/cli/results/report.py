@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.outputs import PAGE, Force, check_output, new_folder
+from stepscore.cli.progress import show_progress, with_bar
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import watched, with_bar
 from stepscore.errors import OptionError
 
 
@@ -70,8 +70,8 @@ def report(
         )
         _name(page)
         return
-    with watched("Opening runs") as watch:
-        opened = [open_run(path, watch=watch) for path in runs]
+    with show_progress("Opening runs"):
+        opened = [open_run(path) for path in runs]
         options.keep_validation(opened, validation)
         err().print(f"Measuring {sum(run.count for run in opened)} judgements …")
         page = write_report(
@@ -84,7 +84,6 @@ def report(
             scenes=scenes,
             source=source,
             replace=force,
-            watch=watch,
         )
     _name(page)
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err
-from stepscore.cli.waiting import watched
 from stepscore.errors import OptionError
 
 
@@ -40,8 +40,8 @@ def view(
         runs, revision=revision, done_at=done_at, scenes=scenes, videos=not no_videos, source=source
     )
     err().print("Measuring …")
-    with watched("Opening runs") as watch:
-        live.page(watch)
+    with show_progress("Opening runs"):
+        live.page()
 
     def ready(address: str) -> None:
         typer.echo(address)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.markup import escape
 
 from stepscore import __version__
-from stepscore._extras import EXTRAS, missing_modules
+from stepscore._imports import EXTRAS, missing_modules
 from stepscore._tables import Column, PrintedTable, TableRow, text_cell
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table

@@ -122,7 +122,7 @@ def _models() -> list[dict[str, str]]:
 
 
 def _published() -> list[dict[str, str]]:
-    from stepscore.models.profiles import published_checkpoints
+    from stepscore.judges.published.profiles import published_checkpoints
 
     found = list(published_checkpoints())
     names = [checkpoint.short_name for _, checkpoint in found]

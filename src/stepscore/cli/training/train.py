@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepscore._extras import check_extra
+from stepscore._imports import check_extra
 from stepscore.cli import options
 from stepscore.cli.formats import Json
 from stepscore.cli.numbers import MANY, between

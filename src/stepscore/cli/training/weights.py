@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscore._defaults import DEFAULT_REVISION
-from stepscore._extras import check_extra
-from stepscore._watching import doing
+from stepscore._imports import check_extra
+from stepscore._options import DEFAULT_REVISION
+from stepscore._progress import doing
 from stepscore.cli import options
 from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.outputs import EPISODE_LIST, FIGURE, WEIGHTS, Force, check_output
+from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.training import weights_options as flags
 from stepscore.cli.training.weights_options import Failures, Method, SuccessBy, WeightingKeys
@@ -22,7 +23,6 @@ from stepscore.cli.training.weights_tables import (
     print_weights,
     weight_tables,
 )
-from stepscore.cli.waiting import Watch, watched
 from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
@@ -74,12 +74,11 @@ def weights(
     for file, kind in ((out, WEIGHTS), (_episode_list(out), EPISODE_LIST), (static, WEIGHTS), (plot, FIGURE)):
         if file is not None:
             check_output(file, kind, force=force)
-    with watched("Opening the run") as watch:
-        opened = open_run(run, watch=watch)
+    with show_progress("Opening the run"):
+        opened = open_run(run)
         chosen = _choose(
             opened,
             revision,
-            watch,
             top=top,
             by=by,
             per_task=per_task,
@@ -88,14 +87,14 @@ def weights(
         )
         if not chosen.kept:
             raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
-        with doing(watch, "Reading curves"):
+        with doing("Reading curves"):
             frames = run_frames(opened, channel).select(chosen.kept)
         if method is not Method.FILTER or stall or not (top is not None or failures is Failures.DROP):
             _refuse_unknown(opened, frames)
-        with doing(watch, "Weighting frames"):
+        with doing("Weighting frames"):
             weighted = _weigh(method, frames, method_options, stall)
             distribution = weight_distribution(weighted)
-        with doing(watch, "Writing weights"):
+        with doing("Writing weights"):
             files = _write(opened, weighted, chosen, out, dense)
         if static is not None:
             from stepscore.curation import write_static_weights
@@ -199,7 +198,7 @@ def _weigh(
     return curation.without_stalls(weighting, **stall) if stall else weighting
 
 
-def _choose(run: Run, revision: str, watch: Watch, **filters: Any) -> EpisodeSelection:
+def _choose(run: Run, revision: str, **filters: Any) -> EpisodeSelection:
     """Return the episodes to train on, measured by their progress, whichever channel the weights are of."""
     from stepscore.analysis import measure_episodes
     from stepscore.curation import EpisodeSelection, select_episodes
@@ -207,7 +206,7 @@ def _choose(run: Run, revision: str, watch: Watch, **filters: Any) -> EpisodeSel
     if filters["top"] is None and filters["by"] is None and filters["failures"] == "keep":
         # Nothing to measure for, and measuring many episodes takes a while.
         return EpisodeSelection(tuple(run.episodes().column("episode_id").to_pylist()), {})
-    return select_episodes(measure_episodes(run, revision=revision, watch=watch), **filters)
+    return select_episodes(measure_episodes(run, revision=revision), **filters)
 
 
 def _provenance(run: Run, weighting: Weighting, chosen: EpisodeSelection) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepscore._ranges import MANY, Range
+from stepscore._options import MANY, Range
 from stepscore.cli.numbers import between
 from stepscore.cli.options import KeyGroup
 from stepscore.cli.outputs import new_table

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
+from stepscore._progress import track, tracked_by
 from stepscore.cli import options
 from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.outputs import AUDIT, PAGE, Force, check_output, new_folder
+from stepscore.cli.progress import PhasesBar, show_progress
 from stepscore.cli.tables import err, print_result
-from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -128,7 +129,7 @@ def audit(
         _judge_shard(episodes, chosen, out, shard, audit_options)
         return
     try:
-        with _AuditBars() as bars:
+        with _AuditBars() as bars, tracked_by(bars.track):
             result = run_audit(
                 episodes,
                 chosen,
@@ -137,7 +138,6 @@ def audit(
                 on_plan=_print_shortfalls,
                 on_start=bars.start,
                 on_done=bars.advance,
-                watch=bars.watch,
             )
     except UnfinishedShardsError as error:
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
@@ -146,8 +146,8 @@ def audit(
     if output.page:  # before anything is printed: what reads the output may have left, as head does
         from stepscore.report import write_audit_report
 
-        with watched() as watch:
-            for path in watch((out / "report.html",), "Writing the page", 1):
+        with show_progress():
+            for path in track((out / "report.html",), "Writing the page", 1):
                 write_audit_report(out, path, replace=force)
     stored = result.to_dict()
     found = (*stored["results"], *stored["trivial"])
@@ -166,23 +166,26 @@ class _AuditBars(RunBars):
     def __init__(self) -> None:
         super().__init__()
         self._between = ExitStack()
-        self._watch: Watch | None = None
+        self._phases: PhasesBar | None = None
 
     def __enter__(self) -> _AuditBars:
         return self
 
     def __exit__(self, *details: object) -> None:
         self._between.close()
-        self._watch = None
+        self._phases = None
         super().__exit__(*details)
 
-    def watch(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
-        """Return the items, and show how many were taken; the bar of the run before them ends."""
-        if self._watch is None:
+    def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+        """Return the items and show how many were taken: below the bar of a run, or instead of it once it is full."""
+        if self._bar is not None and not self._bar.full:
+            yield from self._bar.track(items, title, total)
+            return
+        if self._phases is None:
             super().__exit__()
             self._bar = None
-            self._watch = self._between.enter_context(watched())
-        yield from self._watch(items, title, total)
+            self._phases = self._between.enter_context(show_progress())
+        yield from self._phases.track(items, title, total)
 
 
 def _judge_shard(

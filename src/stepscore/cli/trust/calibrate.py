@@ -24,8 +24,8 @@ from stepscore.cli import options
 from stepscore.cli.formats import FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.outputs import MAP, Force, check_output, new_file
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
-from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from stepscore.analysis import CalibrationResult, SuccessCalibration

@@ -13,8 +13,8 @@ from stepscore.cli.judging.judge import print_dry_run, print_failures
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import PAIRS, Force, check_output, new_file, new_folder
+from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
-from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

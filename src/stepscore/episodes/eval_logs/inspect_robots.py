@@ -19,12 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
+from stepscore._untrusted.limits import MAX_FPS, MIN_FPS
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.eval_logs.npy_frames import NpyFramesView
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.limits import MAX_FPS, MIN_FPS
 from stepscore.episodes.naming import safe_name, safe_text
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.view import View

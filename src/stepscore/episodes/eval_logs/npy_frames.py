@@ -10,9 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import read_bytes, shown
+from stepscore._untrusted import read_bytes, shown
+from stepscore._untrusted.limits import (
+    MAX_IMAGE_BYTES,
+    check_fps,
+    check_frame_count,
+    check_pixels,
+    check_read,
+)
 from stepscore.episodes.image_ops import fit_size, resize_image
-from stepscore.episodes.limits import MAX_IMAGE_BYTES, check_fps, check_frame_count, check_pixels, check_read
 from stepscore.episodes.sampling import check_indices, identifying_frames
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import SourceError
 
 HEADER = b"SQLite format 3\x00"

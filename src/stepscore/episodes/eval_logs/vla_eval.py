@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from stepscore._reading import parse_json, shown
+from stepscore._untrusted import parse_json, shown
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.eval_logs.sqlite_tables import Cell, is_sqlite, read_tables

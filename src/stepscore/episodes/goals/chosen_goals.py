@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, overload
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.image_ops import read_image

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import overload
 
 from stepscore._local_modules import place_in_local_code
-from stepscore._reading import shown
 from stepscore._tracebacks import log_traceback
+from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals

@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from stepscore._reading import parse_json, read_text, shown
+from stepscore._untrusted import parse_json, read_text, shown
 from stepscore.episodes.naming import safe_name, safe_text
 from stepscore.episodes.parquet_files import read_parquet
 from stepscore.errors import ManifestError, OptionError

@@ -25,7 +25,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepscore._reading import read_yaml, shown
+from stepscore._untrusted import read_yaml, shown
 from stepscore.errors import ManifestError, first_field_error
 from stepscore.types import SuccessMode
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stepscore._reading import check_regular
+from stepscore._untrusted import check_regular
+from stepscore._untrusted.limits import MAX_IMAGE_BYTES, MAX_READ_BYTES
 from stepscore.episodes.episode import file_digest
-from stepscore.episodes.limits import MAX_IMAGE_BYTES, MAX_READ_BYTES
 from stepscore.episodes.parquet_files import check_size, open_parquet
 from stepscore.errors import EpisodeError, VideoError
 

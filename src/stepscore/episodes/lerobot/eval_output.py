@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels

@@ -20,10 +20,10 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from stepscore._reading import parse_json, read_json, read_text
+from stepscore._untrusted import parse_json, read_json, read_text
+from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
 from stepscore.episodes.cameras import main_first
 from stepscore.episodes.lerobot.path_templates import check_template
-from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
 from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
 from stepscore.episodes.signals import MAX_DIMENSIONS
 from stepscore.episodes.video.video_view import FileSpan

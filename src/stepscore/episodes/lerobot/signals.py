@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.episodes.lerobot.data_files import RowGroup, flat_column, row_groups
 from stepscore.episodes.lerobot.meta import INDEXES, Meta
 from stepscore.episodes.parquet_files import check_size, open_parquet

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore._reading import check_regular
+from stepscore._untrusted import check_regular
 from stepscore.episodes.naming import safe_name
 from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_large
 from stepscore.episodes.readers.paged_rows import PagedRows, distinct_cells, paged_rows

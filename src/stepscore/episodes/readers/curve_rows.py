@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stepscore._reading import MAX_TEXT_BYTES, check_regular
+from stepscore._untrusted import MAX_TEXT_BYTES, check_regular
 from stepscore.episodes.parquet_files import MAX_COLUMNS, MAX_TABLE_BYTES, open_parquet, read_parquet
 from stepscore.errors import CurveError, StepScoreError
 from stepscore.types import FloatArray, IntArray

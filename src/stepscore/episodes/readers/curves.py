@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows

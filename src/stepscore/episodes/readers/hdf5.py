@@ -32,16 +32,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore._reading import parse_json
-from stepscore.episodes.cameras import main_first
-from stepscore.episodes.episode import Episode
-from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.naming import instruction_from, policy_from, policy_rule, safe_name
-from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
-from stepscore.episodes.readers.scan import Folder, first_file, scan
-from stepscore.episodes.source import Listing, Problem, ReadOptions
-from stepscore.episodes.video.hdf5_access import (
+from stepscore._untrusted import parse_json
+from stepscore._untrusted.hdf5_access import (
     attribute,
     checked_dataset,
     is_group,
@@ -49,6 +41,14 @@ from stepscore.episodes.video.hdf5_access import (
     members,
     open_h5,
 )
+from stepscore._untrusted.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
+from stepscore.episodes.cameras import main_first
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Label, Labels
+from stepscore.episodes.naming import instruction_from, policy_from, policy_rule, safe_name
+from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
+from stepscore.episodes.readers.scan import Folder, first_file, scan
+from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.hdf5_images import (
     Hdf5ArrayView,
     Hdf5Images,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.episodes.limits import MAX_FRAMES
+from stepscore._untrusted.hdf5_access import checked_dataset, is_group, member, members, open_h5
+from stepscore._untrusted.limits import MAX_FRAMES
 from stepscore.episodes.signals import MAX_DIMENSIONS, Signal, dimension_names
-from stepscore.episodes.video.hdf5_access import checked_dataset, is_group, member, members, open_h5
 from stepscore.types import FloatArray
 
 

@@ -26,12 +26,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.limits import MAX_FPS, MIN_FPS
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels, Stage, check_stages
 from stepscore.episodes.labels.subgoals import Subgoal, parse_subgoals
-from stepscore.episodes.limits import MAX_FPS, MIN_FPS
 from stepscore.episodes.naming import safe_name
 from stepscore.episodes.readers.folder_names import SEQUENCE_FPS, image_sequence
 from stepscore.episodes.readers.manifest_rows import Row, read_rows

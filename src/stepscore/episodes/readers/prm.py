@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from stepscore._reading import read_json
+from stepscore._untrusted import read_json
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.naming import in_words, policy_from
 from stepscore.episodes.readers.scan import Folder, scan

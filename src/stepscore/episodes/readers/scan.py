@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscore._reading import kind_of_file
+from stepscore._untrusted import kind_of_file
 from stepscore.episodes.naming import safe_name
 from stepscore.episodes.source import Problem
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from stepscore._reading import read_json, read_text
+from stepscore._untrusted import read_json, read_text
 from stepscore.episodes.labels.labels import Label, Stage, check_stages
 from stepscore.episodes.view import View
 from stepscore.errors import ManifestError

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from stepscore._files import user_cache_folder, write_json
-from stepscore._reading import read_json, shown
 from stepscore._threads import Threads
+from stepscore._untrusted import read_json, shown
 from stepscore.episodes.remote.cache_only import is_cache_only
 from stepscore.episodes.remote.hub_cache import cached_snapshot
 from stepscore.episodes.remote.listing import LISTING, PINNED, list_files, why_no_place

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stepscore._reading import read_json
+from stepscore._untrusted import read_json
 from stepscore.episodes.remote.cache_limit import KeptFile, cache_limit
 from stepscore.episodes.remote.listing import LISTING
 from stepscore.errors import SourceError

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.episodes.episode import file_digest
-from stepscore.episodes.image_ops import fit_size, resize_image
-from stepscore.episodes.limits import (
+from stepscore._untrusted.hdf5_access import check_rows, checked_dataset, member, open_h5
+from stepscore._untrusted.limits import (
     MAX_IMAGE_BYTES,
     MAX_READ_BYTES,
     check_fps,
@@ -20,8 +19,9 @@ from stepscore.episodes.limits import (
     check_pixels,
     check_read,
 )
+from stepscore.episodes.episode import file_digest
+from stepscore.episodes.image_ops import fit_size, resize_image
 from stepscore.episodes.sampling import check_indices
-from stepscore.episodes.video.hdf5_access import check_rows, checked_dataset, member, open_h5
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from stepscore._reading import check_regular, read_bytes, shown
-from stepscore.episodes.limits import MAX_IMAGE_BYTES
+from stepscore._untrusted import check_regular, read_bytes, shown
+from stepscore._untrusted.limits import MAX_IMAGE_BYTES
 from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.errors import ManifestError, VideoError
 

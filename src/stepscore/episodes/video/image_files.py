@@ -10,16 +10,16 @@ from typing import Protocol
 
 import numpy as np
 
-from stepscore._reading import read_bytes
-from stepscore.episodes.encoded_images import decode_image, image_size
-from stepscore.episodes.image_ops import fit_size, resize_image
-from stepscore.episodes.limits import (
+from stepscore._untrusted import read_bytes
+from stepscore._untrusted.limits import (
     MAX_IMAGE_BYTES,
     MAX_READ_BYTES,
     check_fps,
     check_frame_count,
     check_read,
 )
+from stepscore.episodes.encoded_images import decode_image, image_size
+from stepscore.episodes.image_ops import fit_size, resize_image
 from stepscore.episodes.sampling import check_indices, identifying_frames
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError

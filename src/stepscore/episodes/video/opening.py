@@ -11,8 +11,8 @@ import av
 import av.container
 import av.video.stream
 
-from stepscore._reading import check_regular, shown
-from stepscore.episodes.limits import MAX_PIXELS
+from stepscore._untrusted import check_regular, shown
+from stepscore._untrusted.limits import MAX_PIXELS
 from stepscore.errors import VideoError
 
 VideoPacket: TypeAlias = "av.Packet[av.video.stream.VideoStream]"

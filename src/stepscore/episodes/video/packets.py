@@ -30,15 +30,15 @@ import av.video.stream
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore._reading import shown
-from stepscore.episodes.limits import (
+from stepscore._untrusted import shown
+from stepscore._untrusted.limits import (
     MAX_FRAMES,
     MIN_FPS,
     check_fps,
     check_frame_count,
     check_pixels,
 )
-from stepscore.episodes.video.mp4_boxes import read_mp4_header
+from stepscore._untrusted.mp4_boxes import read_mp4_header
 from stepscore.episodes.video.opening import (
     VideoPacket,
     check_video_file,

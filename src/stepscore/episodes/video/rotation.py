@@ -15,7 +15,7 @@ import av.container
 import av.video.stream
 import numpy as np
 
-from stepscore.episodes.video.mp4_boxes import Mp4Header
+from stepscore._untrusted.mp4_boxes import Mp4Header
 from stepscore.errors import VideoError
 from stepscore.types import Frames
 

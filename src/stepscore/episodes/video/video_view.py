@@ -20,9 +20,9 @@ import numpy as np
 from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import VideoReformatter
 
+from stepscore._untrusted.limits import check_fps, check_frame_count, check_read
 from stepscore.episodes.episode import file_digest
 from stepscore.episodes.image_ops import fit_size
-from stepscore.episodes.limits import check_fps, check_frame_count, check_read
 from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.video.opening import VideoPacket, open_video, packets, video_stream
 from stepscore.episodes.video.packets import PacketIndex, packet_index

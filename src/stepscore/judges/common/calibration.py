@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._files import write_json
-from stepscore._reading import parse_json, read_text, shown
+from stepscore._untrusted import parse_json, read_text, shown
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError, first_field_error
 from stepscore.judges.common.success_map import (

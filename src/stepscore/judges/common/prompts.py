@@ -1,4 +1,4 @@
-"""Prompt templates: text files beside the code that asks with them, filled with texts and images.
+"""Prompt templates: text files next to the code that asks with them, filled with texts and images.
 
 Four marks are all there is::
 
@@ -93,16 +93,16 @@ def _fill(text: str, fields: Mapping[str, object]) -> str:
 
 def prompt_names(prefix: str = "", package: str = "stepscore.judges") -> list[str]:
     """Return the names of a package's prompt files that begin with ``prefix``, without it."""
-    names = (entry.name for entry in _folder(package).iterdir())
-    return sorted(n[len(prefix) : -len(".txt")] for n in names if n.startswith(prefix) and n.endswith(".txt"))
+    return sorted(name.removeprefix(prefix) for name in _files(package) if name.startswith(prefix))
 
 
 @lru_cache(maxsize=64)
 def load_prompt(name: str, package: str = "stepscore.judges") -> PromptTemplate:
-    """Return the template in ``prompts/NAME.txt`` of a package."""
-    if name not in prompt_names(package=package):
-        raise UnknownNameError("prompt", name, prompt_names(package=package))
-    text = _folder(package).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    """Return the template in ``prompts/NAME.txt`` or ``published/NAME.txt`` of a package."""
+    found = _files(package)
+    if name not in found:
+        raise UnknownNameError("prompt", name, sorted(found))
+    text = found[name].read_text(encoding="utf-8")
     return PromptTemplate(name, text.removesuffix("\n"))
 
 
@@ -111,5 +111,8 @@ def video_prompt(text: str, *, prefill: str = "", template: Template = "chat") -
     return Prompt((Turn("user", (VideoPrefix(), text)),), prefill, template)
 
 
-def _folder(package: str) -> Traversable:
-    return files(package).joinpath("prompts")
+def _files(package: str) -> dict[str, Traversable]:
+    """Return the prompt files of a package by name."""
+    folders = (files(package).joinpath(folder) for folder in ("prompts", "published"))
+    entries = (entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
+    return {entry.name.removesuffix(".txt"): entry for entry in entries if entry.name.endswith(".txt")}

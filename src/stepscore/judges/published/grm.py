@@ -16,10 +16,10 @@ from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.common.option_checks import check_options, one_of, seed, text
 from stepscore.judges.hop import GOAL, Hop, HopMode, HopScene, goal_views
+from stepscore.judges.published.profiles import Slot
 from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import Answer, FrameRef, Generate, GoalImage, Part
-from stepscore.models.profiles import Slot
 from stepscore.registry import names
 
 ReferenceEnd = Literal["goal", "last"]

@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stepscore._reading import read_bytes, read_text, shown
+from stepscore._untrusted import read_bytes, read_text, shown
 from stepscore.errors import OptionError
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt
+from stepscore.judges.published.profiles import Profile, PromptText, digest, published_text, text_of
 from stepscore.models import Part
-from stepscore.models.profiles import Profile, PromptText, digest, published_text, text_of
 
 PUBLISHED, OWN = "published", "own"
 IMAGE_MARK = "<image>"

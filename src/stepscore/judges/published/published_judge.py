@@ -11,9 +11,7 @@ from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import SingleModelJudge
 from stepscore.judges.common.parsing import parse_stated_number
-from stepscore.judges.published.prompting import OWN, PUBLISHED, question_texts, text_digests, with_images
-from stepscore.models import FrameRef, Generate, Model, Part, Prompt, TiledFrames, Turn
-from stepscore.models.profiles import (
+from stepscore.judges.published.profiles import (
     Profile,
     Question,
     fetch_texts,
@@ -21,6 +19,8 @@ from stepscore.models.profiles import (
     load_profile,
     profile_names,
 )
+from stepscore.judges.published.prompting import OWN, PUBLISHED, question_texts, text_digests, with_images
+from stepscore.models import FrameRef, Generate, Model, Part, Prompt, TiledFrames, Turn
 
 
 class PublishedJudge(SingleModelJudge):

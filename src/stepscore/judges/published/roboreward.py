@@ -12,10 +12,10 @@ from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.curves import progress_curve, success_at_end
 from stepscore.judges.common.option_checks import check_options, text, whole, within
+from stepscore.judges.published.profiles import VideoRule
 from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import Generate, Model, VideoFrames
-from stepscore.models.profiles import VideoRule
 from stepscore.registry import names
 from stepscore.types import Judgement
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import check_hashable, check_regular, read_json
+from stepscore._untrusted import check_hashable, check_regular, read_json
 from stepscore.episodes import Episode
 from stepscore.episodes.readers import SUFFIXES, Key, Rows, column_names, grouped_rows, read_rows
 from stepscore.errors import CurveError, OptionError

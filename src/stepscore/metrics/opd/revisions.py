@@ -36,7 +36,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.opd.completion import checked_done_at, milestones
 from stepscore.metrics.opd.robust import checked_times, robust_prefixes

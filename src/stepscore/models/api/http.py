@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from stepscore._reading import parse_json
+from stepscore._untrusted import parse_json
+from stepscore._untrusted.response_body import check_values, read_body
 from stepscore.errors import (
     ModelError,
     OptionError,
@@ -39,7 +40,6 @@ from stepscore.errors import (
     UnavailableError,
 )
 from stepscore.models.api.api_key import mask_cut_text, mask_text, mask_values, read_key
-from stepscore.models.api.response_body import check_values, read_body
 from stepscore.models.calls.retries import FIRST_WAIT_S, MAX_GET_ATTEMPTS
 
 if TYPE_CHECKING:

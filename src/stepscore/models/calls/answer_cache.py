@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._files import user_cache_folder
-from stepscore._reading import check_regular, parse_json, shown
+from stepscore._untrusted import check_regular, parse_json, shown
 from stepscore.errors import RunError
 from stepscore.models.calls.claims import CLAIM_S, is_dead
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from stepscore._reading import check_regular, shown
+from stepscore._untrusted import check_regular, shown
 from stepscore.errors import RunError
 
 _TABLE = "CREATE TABLE IF NOT EXISTS attempts (id INTEGER PRIMARY KEY, key TEXT, cost REAL, state TEXT)"

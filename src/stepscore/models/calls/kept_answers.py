@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._appending import MAX_LINE_BYTES, LineFile
-from stepscore._reading import parse_json
+from stepscore._untrusted import parse_json
 from stepscore.errors import RunError
 from stepscore.models.calls.answer_cache import CallCache
 

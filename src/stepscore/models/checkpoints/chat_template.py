@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepscore._reading import read_text, shown
-from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import (
+from stepscore._untrusted import read_text, shown
+from stepscore._untrusted.checkpoint_folder import (
     MAX_CONFIG_BYTES,
     brief,
     checked_file,
@@ -14,6 +13,7 @@ from stepscore.models.checkpoints.folder import (
     named_folder,
     read_object,
 )
+from stepscore.errors import ModelError
 
 TEMPLATE_FILE = "chat_template.jinja"
 FILES = (TEMPLATE_FILE, "chat_template.json", "tokenizer_config.json", "config.json")

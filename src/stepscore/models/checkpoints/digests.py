@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from stepscore._files import write_json
-from stepscore._reading import check_regular, read_json, shown
+from stepscore._untrusted import check_regular, read_json, shown
+from stepscore._untrusted.safetensors_header import Header, read_header
 from stepscore.errors import ModelError, StepScoreError
 from stepscore.models.calls.answer_cache import default_path
-from stepscore.models.checkpoints.safetensors_header import Header, read_header
 
 REMEMBERED_BYTES = 1 << 26
 """Size from which on the digest of a file is remembered; a smaller one takes less than a tenth of a second."""

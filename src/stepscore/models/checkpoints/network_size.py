@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief
+from stepscore._untrusted.safetensors_header import Header
 from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import brief
-from stepscore.models.checkpoints.safetensors_header import Header
 
 MAX_NUMBER = 2**31 - 1
 """Largest integer in a configuration; ids and sizes are far below."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscore._lazy import lazy_attributes
+from stepscore._imports import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.embedded.camera_check import CameraCheck as CameraCheck

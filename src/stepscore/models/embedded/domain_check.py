@@ -12,7 +12,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
 from stepscore.models.media import DecodedMedia

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscore._files import atomic_path
-from stepscore._reading import parse_json, shown
+from stepscore._untrusted import parse_json, shown
+from stepscore._untrusted.checkpoint_folder import checked_file, has_file
+from stepscore._untrusted.safetensors_header import read_header
 from stepscore.errors import ModelError, RunError
 from stepscore.models.checkpoints.digests import file_digest
-from stepscore.models.checkpoints.folder import checked_file, has_file
-from stepscore.models.checkpoints.safetensors_header import read_header
 from stepscore.models.embedded.camera_check import (
     CameraCheck,
     check_cameras,

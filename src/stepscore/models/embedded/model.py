@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief, has_file, named_folder, whole_number
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
-from stepscore.models.checkpoints.folder import brief, has_file, named_folder, whole_number
 from stepscore.models.embedded.domain_check import DomainCheck
 from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.embedded.engine import EmbeddedEngine, EmbeddedStream

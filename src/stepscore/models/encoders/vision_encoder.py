@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore._reading import read_bytes, shown
+from stepscore._untrusted import read_bytes, shown
+from stepscore._untrusted.checkpoint_folder import checked_file, has_file, whole_number
 from stepscore.episodes import resize_frames
 from stepscore.errors import MissingExtraError, ModelError
 from stepscore.models.checkpoints.digests import sampled_digest
-from stepscore.models.checkpoints.folder import checked_file, has_file, whole_number
 from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.hf.files import load_tokenizer, read_json, weight_files, weights_digest
 from stepscore.models.qwen3vl.inputs import colour_values

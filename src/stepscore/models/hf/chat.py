@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from stepscore._untrusted.chat_templates import render_chat
+from stepscore._untrusted.checkpoint_folder import brief
 from stepscore.errors import ModelError
 from stepscore.models.chatml import chatml_parts
-from stepscore.models.checkpoints.folder import brief
 from stepscore.models.checkpoints.network_size import MAX_NUMBER
-from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.full_forward import next_logprobs

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief, named_folder
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
 from stepscore.models.base import Handlers, handler_of
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
-from stepscore.models.checkpoints.folder import brief, named_folder
 from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.encoders.vision_encoder import VisionEncoder
 from stepscore.models.hf.families import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import read_bytes, shown
-from stepscore.errors import ModelError
-from stepscore.models.checkpoints.digests import files_digest
-from stepscore.models.checkpoints.folder import (
+from stepscore._untrusted import read_bytes, shown
+from stepscore._untrusted.checkpoint_folder import (
     brief,
     check_files,
     checked_file,
@@ -23,7 +21,9 @@ from stepscore.models.checkpoints.folder import (
     named_folder,
     read_object,
 )
-from stepscore.models.checkpoints.safetensors_header import Header, read_header
+from stepscore._untrusted.safetensors_header import Header, read_header
+from stepscore.errors import ModelError
+from stepscore.models.checkpoints.digests import files_digest
 
 WANTED = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model", "config.yaml")
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json")

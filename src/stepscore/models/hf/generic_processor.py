@@ -13,10 +13,10 @@ from typing import Any
 
 from torch import Tensor
 
+from stepscore._untrusted.chat_templates import render_chat
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import chat_text, media_in
-from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt, Turn
 from stepscore.models.qwen3vl.inputs import Encode, time_text

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.models.hf.chat import Chat, QwenChat
 from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.files import read_json, weight_headers

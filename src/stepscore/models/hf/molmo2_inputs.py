@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.models.qwen3vl.inputs import MAX_PATCH, Encode, colour_values
 from stepscore.types import FloatArray, Frames, IntArray
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import check_files, whole_number
 from stepscore.errors import ModelError, StepScoreError, exits_as_errors
-from stepscore.models.checkpoints.folder import check_files, whole_number
 from stepscore.models.checkpoints.network_size import (
     bounded_network,
     check_config,

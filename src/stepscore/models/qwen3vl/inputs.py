@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.episodes import Clip
 from stepscore.errors import EpisodeError, ModelError
-from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.types import FloatArray, Frames, IntArray
 
 PREPROCESSING = "qwen-vl 1"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscore._lazy import lazy_attributes
+from stepscore._imports import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.robometer.config import RobometerConfig as RobometerConfig

@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from stepscore._reading import read_yaml, shown
-from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import (
+from stepscore._untrusted import read_yaml, shown
+from stepscore._untrusted.checkpoint_folder import (
     MAX_CONFIG_BYTES,
     brief,
     checked_file,
@@ -35,7 +34,8 @@ from stepscore.models.checkpoints.folder import (
     read_object,
     whole_number,
 )
-from stepscore.models.checkpoints.safetensors_header import Header
+from stepscore._untrusted.safetensors_header import Header
+from stepscore.errors import ModelError
 
 Layout = Literal["robometer", "lerobot"]
 MARK, LAST = "progress_head.0.weight", "progress_head.4.weight"

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stepscore._untrusted.chat_templates import render_chat
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import split_at_images
-from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.media import DecodedMedia
 from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens

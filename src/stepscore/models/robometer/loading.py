@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.safetensors_header import Header, TensorEntry
 from stepscore.errors import ModelError
 from stepscore.models.checkpoints.network_size import (
     bounded_network,
@@ -16,7 +17,6 @@ from stepscore.models.checkpoints.network_size import (
     check_memory,
     weights_limit,
 )
-from stepscore.models.checkpoints.safetensors_header import Header, TensorEntry
 from stepscore.models.hf.network_loading import check_numbers, library_errors, no_progress_bars
 from stepscore.models.robometer.config import RobometerConfig
 from stepscore.models.robometer.network import RobometerNetwork

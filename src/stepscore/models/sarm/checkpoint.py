@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscore._files import atomic_path, write_json
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import checked_file, has_file, read_object
+from stepscore._untrusted.safetensors_header import read_header
 from stepscore.errors import ModelError, RunError
 from stepscore.models.checkpoints.digests import digest_of
-from stepscore.models.checkpoints.folder import checked_file, has_file, read_object
 from stepscore.models.checkpoints.network_size import bounded_network, weights_limit
-from stepscore.models.checkpoints.safetensors_header import read_header
 from stepscore.models.sarm.config import SarmConfig, parse_config
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief, whole_number
 from stepscore.errors import EpisodeError, ModelError, OptionError
-from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.models.sarm.window import Window
 
 SarmMode = Literal["single", "dense", "dual"]

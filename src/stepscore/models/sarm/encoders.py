@@ -23,9 +23,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import has_file
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.checkpoints.folder import has_file
 from stepscore.models.encoders.vision_encoder import (
     Float32,
     FromFolder,

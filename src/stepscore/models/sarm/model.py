@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
+from stepscore._untrusted.checkpoint_folder import named_folder
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError
 from stepscore.models.base import Capabilities, SyncMethods, handler_of
-from stepscore.models.checkpoints.folder import named_folder
 from stepscore.models.hf.options import check_device
 from stepscore.models.media import DecodedMedia
 from stepscore.models.requests import PredictStages, Request

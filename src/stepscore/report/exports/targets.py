@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from stepscore._extras import check_extra
 from stepscore._files import atomic_path
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._imports import check_extra
+from stepscore._progress import doing, track
 from stepscore.analysis import measure_episodes
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.report.exports.content import EpisodeContent, episode_contents, worst_first
@@ -73,7 +73,6 @@ def export(
     episodes: Sequence[str] | None = None,
     videos: str = "encoded",
     source: str | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> ExportResult:
     """Write judged episodes as one file of another tool: videos, curves, labels and verdicts on one clock.
 
@@ -86,7 +85,6 @@ def export(
         videos: ``encoded`` copies them as they are recorded where the tool plays that codec, and writes images
             elsewhere; ``images`` always writes images (JPEG); ``none`` leaves them out.
         source: Where the recordings are, instead of where the runs say; may be on the Hub.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
 
     An episode that cannot be exported is left out and listed in the result.
 
@@ -99,17 +97,17 @@ def export(
     if mode is None:
         raise UnknownNameError("way to export videos", videos, VIDEO_MODES)
     several = [runs] if isinstance(runs, Run) else list(runs)
-    metrics = measure_episodes(several, watch=watch)
+    metrics = measure_episodes(several)
     known = dict.fromkeys(row["episode_id"] for row in metrics.episodes)
     ids = list(known if episodes is None else dict.fromkeys(episodes))
     for name in ids:
         if name not in known:
             raise UnknownNameError("episode", name, known)
-    with doing(watch, "Looking for the worst failure"):
+    with doing("Looking for the worst failure"):
         first = worst_first(several) if episodes is None else ids[0]
     failed: dict[str, str] = {}
     episodes_of = episode_contents(several, metrics, ids, source, failed.__setitem__)
-    contents = watch(episodes_of, "Writing episodes", len(ids))
+    contents = track(episodes_of, "Writing episodes", len(ids))
     with atomic_path(path, make_folder=True) as temporary:
         frames, points, notes = target.write(contents, temporary, mode, first)
     return ExportResult(path, len(ids) - len(failed), frames, points, tuple(notes), failed)

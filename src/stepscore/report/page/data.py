@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 from stepscore import __version__
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._options import DEFAULT_REVISION, SceneChoice
+from stepscore._progress import doing
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
@@ -49,7 +49,6 @@ def page_data(
     source: str | None = None,
     traces: ServedTraces | None = None,
     parts: Parts | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> schema.PageData:
     """Return everything that the page shows of some runs, as JSON values.
 
@@ -64,24 +63,23 @@ def page_data(
         traces: Hands out state and action of an episode on demand; ``None`` for a page that holds them.
         parts: Where a page of more than :data:`~stepscore.report.page.paging.MAX_BYTES` keeps what is not needed at
             first; ``None`` for a page that holds everything, whatever its size.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     runs = distinct_runs(runs)
-    leaderboards = open_leaderboards(runs, revision, done_at, watch, scenes)
-    with doing(watch, "Sorting episodes"):
+    leaderboards = open_leaderboards(runs, revision, done_at, scenes)
+    with doing("Sorting episodes"):
         index = leaderboard_index(leaderboards)
     labels = leaderboard_labels(leaderboards)
     methods = Table[str]()
     pack = estimate_packer(methods)
-    with doing(watch, "Opening sources"):
+    with doing("Opening sources"):
         sources = RunSources(runs, source)
     posters = Posters(None if host is None else sources)
     tables: list[table_types.Leaderboard] = [
         {
-            **leaderboard_tables(leaderboard, label, pack, watch),
-            "findings": findings_data(leaderboard, index, pack, posters, watch),
+            **leaderboard_tables(leaderboard, label, pack),
+            "findings": findings_data(leaderboard, index, pack, posters),
         }
         for leaderboard, label in zip(leaderboards, labels, strict=True)
     ]
@@ -89,11 +87,11 @@ def page_data(
         *(one["episode"] for table in tables for one in table["findings"]["worst"]),
         *_failures(leaderboards, index),
     ]
-    files, videos = video_tables(index, host, sources, watch)
-    explored = explorer_tables(leaderboards, index, pack, parts, watch)
-    with doing(watch, "Against labels"):
+    files, videos = video_tables(index, host, sources)
+    explored = explorer_tables(leaderboards, index, pack, parts)
+    with doing("Against labels"):
         agreement = agreement_rows(leaderboards, runs, pack)
-    with doing(watch, "Reading state and action"):
+    with doing("Reading state and action"):
         signals = trace_table(sources if host is not None else None, index, first, traces)
     rows, judgements = explored["runs"], explored["judgements"]
     return {
@@ -145,7 +143,6 @@ def explorer_tables(
     index: EpisodeIndex,
     pack: Pack,
     parts: Parts | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> schema.Explorer:
     """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
     prompts, stages = Prompts(), Table[str]()
@@ -156,11 +153,11 @@ def explorer_tables(
         for leaderboard in leaderboards
         for number, table in zip(
             leaderboard.numbers,
-            judgement_tables(leaderboard, index, prompts, stages, parts, watch),
+            judgement_tables(leaderboard, index, prompts, stages, parts),
             strict=True,
         )
     }
-    with doing(watch, "Listing episodes"):
+    with doing("Listing episodes"):
         return {
             "metrics": metric_infos(leaderboards),
             "runs": run_rows(leaderboards, pack),

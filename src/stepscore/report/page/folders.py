@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.audit import is_audit
 from stepscore.audit.board import is_board
 from stepscore.errors import OptionError

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._files import write_text
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._options import DEFAULT_REVISION, SceneChoice
+from stepscore._progress import doing
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
@@ -69,7 +68,6 @@ def write_report(
     template: str | None = None,
     source: str | None = None,
     replace: bool = False,
-    watch: Watch[Any] = unwatched,
 ) -> Path:
     """Write ``folder``/index.html for some runs and return its path.
 
@@ -89,15 +87,14 @@ def write_report(
         template: See :func:`page_text`.
         source: Where the videos are, instead of where the runs say; may be on the Hub.
         replace: Replace an index.html that StepScore did not write, too.
-        watch: As in :func:`stepscore.report.page_data`.
     """
     page = _checked(Path(folder) / "index.html", replace=replace)
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     parts = FileParts(parts_folder(page))
     data = page_data(
-        runs, host, revision=revision, done_at=done_at, scenes=scenes, source=source, parts=parts, watch=watch
+        runs, host, revision=revision, done_at=done_at, scenes=scenes, source=source, parts=parts
     )
-    with doing(watch, "Writing the page"):
+    with doing("Writing the page"):
         data["parts"] = parts_folder(page).name if data["paged"] else None
         text = page_text(data, template)
         if data["paged"]:

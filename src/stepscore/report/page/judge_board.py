@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.audit.board import StoredBenchmark, StoredBoard, StoredRow, read_stored_board
 from stepscore.errors import RunError
 from stepscore.report.page import schema

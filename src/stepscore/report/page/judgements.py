@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._progress import doing
 from stepscore.analysis import DoneRule, curves_by_episode, done_rule
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
@@ -69,7 +69,6 @@ def judgement_tables(
     prompts: Prompts,
     stages: Table[str],
     parts: Parts | None = None,
-    watch: Watch[Any] = unwatched,
 ) -> list[columns.Judgements]:
     """Return the judgements of each run of the leaderboard.
 
@@ -79,10 +78,9 @@ def judgement_tables(
         prompts: The page's prompts, to which those of the calls are added.
         stages: The page's names of stages, to which those in parts are added.
         parts: Where what is not needed at first is written; ``None`` for a page that holds everything.
-        watch: Shows how far it is.
     """
     return [
-        _judgements(run, leaderboard, rows, index, prompts, stages, parts, watch)
+        _judgements(run, leaderboard, rows, index, prompts, stages, parts)
         for run, rows in zip(leaderboard.runs, leaderboard.slices(), strict=True)
     ]
 
@@ -102,7 +100,6 @@ def _judgements(
     prompts: Prompts,
     stages: Table[str],
     parts: Parts | None,
-    watch: Watch[Any],
 ) -> columns.Judgements:
     """Return the table of one run, its rows in the order of the page's episodes."""
     episodes = leaderboard.metrics.episodes[rows]
@@ -120,7 +117,7 @@ def _judgements(
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
     ordered = [episodes[i] for i in order]
     done = done_rule(run, leaderboard.done_at)
-    with doing(watch, "Reading verdicts"):
+    with doing("Reading verdicts"):
         verdicts = _verdicts(run, row_of)
     table: columns.JudgementRows = {
         "episode": [places[i] for i in order],
@@ -132,7 +129,7 @@ def _judgements(
     }
     rules = _rules(done, ordered)
     if parts is None:
-        with doing(watch, "Packing curves"):
+        with doing("Packing curves"):
             packed = _curves(run, ordered, done)
         return {
             **table,
@@ -165,7 +162,7 @@ def _judgements(
         "values": always_kept(values),
         "curves": {**empty, **rules},
         "verdicts": verdict_table([], []),
-        "paged": paged_judgements(run_rows, stages, parts, watch),
+        "paged": paged_judgements(run_rows, stages, parts),
     }
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, unwatched
+from stepscore._progress import track
 from stepscore.episodes import View, ViewInfo
 from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.remote import RemoteVideo
@@ -61,7 +60,7 @@ class _Files:
 
 
 def video_tables(
-    index: EpisodeIndex, host: VideoHost | None, sources: RunSources, watch: Watch[Any] = unwatched
+    index: EpisodeIndex, host: VideoHost | None, sources: RunSources
 ) -> tuple[list[columns.MediaFile], columns.VideoTable]:
     """Return the files, and the part of them that shows each episode; both are empty without a host.
 
@@ -72,7 +71,7 @@ def video_tables(
     files = _Files(host)
     rows = [
         _row(place, name, view, files)
-        for place, episode in watch(enumerate(index.rows), "Looking for videos", len(index.rows))
+        for place, episode in track(enumerate(index.rows), "Looking for videos", len(index.rows))
         for name, view in sources.views(episode).items()
     ]
     return [_media(video) for video in files.hosted], _table(rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
 from stepscore.episodes import Episode
 from stepscore.errors import RunError
 from stepscore.judges import Judge, prepare

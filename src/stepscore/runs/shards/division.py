@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stepscore._files import create_once
-from stepscore._reading import read_json, shown
+from stepscore._untrusted import read_json, shown
 from stepscore.errors import ProtocolMismatchError, RunError, first_field_error
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run_info import MAX_BYTES, read_info

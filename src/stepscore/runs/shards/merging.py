@@ -19,8 +19,8 @@ from typing import IO, Any, NamedTuple
 
 from stepscore._appending import MAX_LINE_BYTES
 from stepscore._files import atomic_path
-from stepscore._reading import shown
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._progress import doing, track
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError, RunError
 from stepscore.models.calls import log_wait
 from stepscore.runs.journal import Entry, Journal, open_journal, read_line
@@ -77,7 +77,6 @@ def merge(
     out: str | Path | None = None,
     *,
     partial: bool = False,
-    watch: Watch[Any] = unwatched,
 ) -> Merged:
     """Make one run of the shards of a folder, or of several folders with shards or runs in them.
 
@@ -87,7 +86,6 @@ def merge(
         folders: Run folders, divided or not, all of one protocol.
         out: The merged run's folder: new, or one of ``folders``; by default the folder, where there is one alone.
         partial: Merge what is there even if shards or episodes are missing, or recordings contradict each other.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
 
     Raises:
         RunError: A folder is not a run, is damaged, or ``out`` holds something else.
@@ -95,18 +93,18 @@ def merge(
     """
     sources = list(dict.fromkeys(Path(folder) for folder in folders))
     target = _target(sources, out)
-    parts = find_parts(sources, watch)
+    parts = find_parts(sources)
     protocol = parts.protocol()
-    with doing(watch, "Choosing judgements"):
+    with doing("Choosing judgements"):
         chosen, duplicates, conflicts = _choose(parts.parts)
         gaps = parts.gaps(chosen)
     failed = sum(each.entry.failed for each in chosen.values())
     run = None
     if partial or not (gaps or conflicts):
-        _write_journal(target / "journal.jsonl", chosen, watch)
+        _write_journal(target / "journal.jsonl", chosen)
         info = _info(parts, protocol, chosen, gaps)
         write_info(target, info)
-        write_tables(target, str(info["protocol"]["judge"]["name"]), protocol.hash, watch)
+        write_tables(target, str(info["protocol"]["judge"]["name"]), protocol.hash)
         run = open_run(target)
     return Merged(run, len(parts.parts), len(chosen), failed, duplicates, conflicts, gaps)
 
@@ -154,14 +152,14 @@ def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
     return chosen, len(duplicates), conflicts
 
 
-def _write_journal(path: Path, chosen: Mapping[str, Chosen], watch: Watch[Any]) -> None:
+def _write_journal(path: Path, chosen: Mapping[str, Chosen]) -> None:
     """Write the chosen records by episode id; the journal appears under its name when it is whole."""
     with (
         atomic_path(path, make_folder=True) as temporary,
         temporary.open("xb") as file,
         _journals() as journal,
     ):
-        for name in watch(sorted(chosen), "Writing the journal", len(chosen)):
+        for name in track(sorted(chosen), "Writing the journal", len(chosen)):
             part, entry = chosen[name]
             file.write(_line(journal(part.journal), entry))
         file.flush()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import shown
-from stepscore._watching import Watch, unwatched
+from stepscore._untrusted import shown
 from stepscore.errors import ProtocolMismatchError, RunError
 from stepscore.runs.journal import Entry, index, journal_state
 from stepscore.runs.protocol import Protocol
@@ -91,12 +90,11 @@ class Parts:
         return found
 
 
-def find_parts(folders: Iterable[Path], watch: Watch[Any] = unwatched) -> Parts:
+def find_parts(folders: Iterable[Path]) -> Parts:
     """Return the runs and shards in folders.
 
     Args:
         folders: The folders.
-        watch: Shows how far it is.
 
     Raises:
         RunError: A folder holds neither, or nothing was judged in any.
@@ -106,12 +104,12 @@ def find_parts(folders: Iterable[Path], watch: Watch[Any] = unwatched) -> Parts:
     for folder in folders:
         division = read_division(folder)
         if division is None:
-            parts.append(_plain(folder, watch))
+            parts.append(_plain(folder))
             continue
         _, _, present = divisions.setdefault(division.cut, (division, folder, set()))
         for index_ in range(1, division.shards + 1):
             shard = Shard(index_, division.shards)
-            found = _part(shard.folder(folder), f"shard {shard} of {shown(folder)}", watch)
+            found = _part(shard.folder(folder), f"shard {shard} of {shown(folder)}")
             if found is not None:
                 present.add(index_)
                 parts.append(found)
@@ -129,8 +127,8 @@ def find_parts(folders: Iterable[Path], watch: Watch[Any] = unwatched) -> Parts:
     return Parts(sorted(parts, key=lambda part: str(part.info["updated"])), absent)
 
 
-def _plain(folder: Path, watch: Watch[Any]) -> Part:
-    found = _part(folder, shown(folder), watch)
+def _plain(folder: Path) -> Part:
+    found = _part(folder, shown(folder))
     if found is None:
         raise RunError(
             f"{shown(folder)} is not a run folder (it has no run.json and no shards.json). "
@@ -139,12 +137,12 @@ def _plain(folder: Path, watch: Watch[Any]) -> Part:
     return found
 
 
-def _part(folder: Path, name: str, watch: Watch[Any]) -> Part | None:
+def _part(folder: Path, name: str) -> Part | None:
     info = read_info(folder) if folder.is_dir() else None
     journal = folder / "journal.jsonl"
     if info is None:
         return None
-    entries = index(journal, journal_state(journal).size, watch) if journal.is_file() else {}
+    entries = index(journal, journal_state(journal).size) if journal.is_file() else {}
     return Part(folder, info, entries, name, read_shard_content(folder))
 
 

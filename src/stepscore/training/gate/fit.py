@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 import numpy as np
 
+from stepscore.judges.common import load_prompt, prompt_names
 from stepscore.models.embedded import DomainGate, Float32, words_of
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.schedule import cosine_lr
@@ -175,8 +175,7 @@ def scene_words(
         paraphrases: Paraphrases of them.
         scenes: Each task's scene.
     """
-    prompts = files("stepscore.judges").joinpath("prompts").iterdir()
-    common = {word for text in prompts for word in words_of(text.read_text(encoding="utf-8"))}
+    common = {word for name in prompt_names() for word in words_of(load_prompt(name).text)}
     scenes_of: dict[str, set[int]] = {}
     for instruction, scene in zip(instructions, scenes, strict=True):
         for text in (instruction, *paraphrases.get(instruction, ())):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
-from stepscore._ranges import MANY, MAX_SEED, Range
+from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.training.job import default_threads
 from stepscore.training.schedule import cosine_lr

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from stepscore._ranges import MANY, MAX_SEED, Range
+from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, SourceError
 from stepscore.training.job import Log, PreparedRun, TrainingJob, default_threads
 from stepscore.training.vlm.config import VlmTrainConfig

@@ -191,7 +191,7 @@ def _has(process: Path, mark: str) -> bool:
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscore._extras._is_installed", lambda module: module != "ray")
+    monkeypatch.setattr("stepscore._imports._is_installed", lambda module: module != "ray")
     with pytest.raises(MissingExtraError, match=r"The engine ray needs the 'ray' extra.*stepscore\[ray\]"):
         choose_engine("ray", Asking(), None, CallOptions())
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscore._reading import shown
+from stepscore._untrusted import shown
+from stepscore._untrusted.checkpoint_folder import brief, check_files, whole_number
 from stepscore.episodes import resize_frames
 from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import brief, check_files, whole_number
 from stepscore.models.checkpoints.network_size import check_config
 from stepscore.models.embedded.runtime.language_model import LanguageModel
 from stepscore.models.embedded.runtime.layers import Array, f32

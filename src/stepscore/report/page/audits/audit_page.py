@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.analysis import episode_groups
 from stepscore.audit import (
     HEADLINE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
 from stepscore.report.page import table_types
 from stepscore.report.page.episodes import EpisodeIndex
@@ -17,7 +16,7 @@ MOST_FAILURES = 6
 
 
 def findings_data(
-    leaderboard: Leaderboard, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
+    leaderboard: Leaderboard, index: EpisodeIndex, pack: Pack, posters: Posters
 ) -> table_types.Findings:
     """Return what one leaderboard shows in sentences; frames of its worst failures are added to the posters."""
     found = run_findings(
@@ -25,7 +24,6 @@ def findings_data(
         leaderboard.judged.counted_once(),
         modes=leaderboard.diagnosis,
         most_failures=MOST_FAILURES,
-        watch=watch,
     )
     numbers = {
         str(run.path): number for run, number in zip(leaderboard.runs, leaderboard.numbers, strict=True)

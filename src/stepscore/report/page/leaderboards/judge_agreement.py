@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._options import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
 from stepscore.report.page import columns, table_types

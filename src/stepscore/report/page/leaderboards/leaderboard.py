@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._defaults import SceneChoice
-from stepscore._watching import Watch, unwatched
+from stepscore._options import SceneChoice
+from stepscore._progress import track
 from stepscore.analysis import (
     EpisodeMetrics,
     FailureModes,
@@ -89,7 +89,6 @@ def open_leaderboards(
     runs: Sequence[Run],
     revision: str,
     done_at: float | None = None,
-    watch: Watch[Any] = unwatched,
     scenes: SceneChoice = "auto",
 ) -> list[Leaderboard]:
     """Group the runs by protocol, in order of first appearance, and measure each group once."""
@@ -100,25 +99,23 @@ def open_leaderboards(
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
         judged = measure_episodes(
-            chosen, revision=revision, keep_repeated=True, done_at=done_at, scenes=scenes, watch=watch
+            chosen, revision=revision, keep_repeated=True, done_at=done_at, scenes=scenes
         )
         metrics = policy_metrics(judged)
-        counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics, watch)
-        diagnosis = failure_modes_by_policy(counted, watch) if metrics.repeated else modes
+        counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics)
+        diagnosis = failure_modes_by_policy(counted) if metrics.repeated else modes
         leaderboards.append(
             Leaderboard(chosen, tuple(places), judged, metrics, counted, modes, diagnosis, done_at)
         )
     return leaderboards
 
 
-def leaderboard_tables(
-    leaderboard: Leaderboard, label: str, pack: Pack, watch: Watch[Any] = unwatched
-) -> table_types.LeaderboardTables:
+def leaderboard_tables(leaderboard: Leaderboard, label: str, pack: Pack) -> table_types.LeaderboardTables:
     """Return the tables of a leaderboard."""
     run, metrics = leaderboard.runs[0], leaderboard.counted
-    overall = grouped_estimates(metrics, ("policy",), watch=watch)
-    by_task = _plain(metrics, ("task", "policy"), watch)
-    pooled = [(by, _plain(metrics, by, watch)) for by in (("task",), ())]
+    overall = grouped_estimates(metrics, ("policy",))
+    by_task = _plain(metrics, ("task", "policy"))
+    pooled = [(by, _plain(metrics, by)) for by in (("task",), ())]
     return {
         "id": run.protocol.hash,
         "label": label,
@@ -135,7 +132,7 @@ def leaderboard_tables(
             for by, estimates in pooled
             for group in _groups(metrics, by, estimates, pack, ranked=False)
         ],
-        "subgoals": _subgoals(leaderboard, pack, watch),
+        "subgoals": _subgoals(leaderboard, pack),
         "diagnosis": _diagnosis(leaderboard.diagnosis, pack),
     }
 
@@ -155,13 +152,13 @@ def failure_mode_rules() -> list[table_types.FailureModeRule]:
     ]
 
 
-def _plain(metrics: EpisodeMetrics, by: Sequence[str], watch: Watch[Any]) -> list[GroupEstimate]:
+def _plain(metrics: EpisodeMetrics, by: Sequence[str]) -> list[GroupEstimate]:
     """Measure without the rows among successes and failures, which take most of ``grouped_estimates``'s time."""
     known = [c.name for c in metrics.columns if np.any(~np.isnan(metrics.values[c.name]))]
     groups = list(episode_groups(metrics, by))
     return [
         GroupEstimate(group, name, metrics.estimate(name, chosen))
-        for group, chosen in watch(groups, f"Estimating by {' and '.join(by) or 'all'}", len(groups))
+        for group, chosen in track(groups, f"Estimating by {' and '.join(by) or 'all'}", len(groups))
         for name in known
     ]
 
@@ -203,7 +200,7 @@ def _groups(
     return rows
 
 
-def _subgoals(leaderboard: Leaderboard, pack: Pack, watch: Watch[Any]) -> list[table_types.SubgoalTable]:
+def _subgoals(leaderboard: Leaderboard, pack: Pack) -> list[table_types.SubgoalTable]:
     criteria = _criteria(leaderboard.metrics.episodes)
     return [
         {
@@ -223,7 +220,6 @@ def _subgoals(leaderboard: Leaderboard, pack: Pack, watch: Watch[Any]) -> list[t
             ("policy",),
             left_out=leaderboard.metrics.repeated,
             scenes=leaderboard.metrics.scenes,
-            watch=watch,
         )
     ]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore._watching import Watch, doing, unwatched
+from stepscore._progress import doing, track
 from stepscore.report.page import columns
 from stepscore.report.page.episodes import number_or_none
 from stepscore.report.page.packing import (
@@ -66,22 +66,20 @@ class RunRows:
     done_channel: str | None
 
 
-def paged_judgements(
-    rows: RunRows, stages: Table[str], parts: Parts, watch: Watch[Any] = unwatched
-) -> columns.PagedRows:
+def paged_judgements(rows: RunRows, stages: Table[str], parts: Parts) -> columns.PagedRows:
     """Write the pages of a run and return what the page itself keeps of them."""
     lengths = [len(times) for times, _ in rows.curves]
     firsts = _firsts(lengths)
     verdict_rows = [verdict["row"] for verdict in rows.verdicts]
     pages = []
     spans = list(enumerate(zip(firsts, [*firsts[1:], len(lengths)], strict=True)))
-    for number, (first, end) in watch(spans, "Writing parts of the page", len(spans)):
+    for number, (first, end) in track(spans, "Writing parts of the page", len(spans)):
         page = _page(rows, range(first, end), stages, verdict_rows)
         pages.append(parts.write(f"{rows.name}-page-{number}", page))
     sample = np.unique(
         np.linspace(0, len(lengths) - 1, min(SAMPLE, len(lengths))).round().astype(int)
     ).tolist()
-    with doing(watch, "Writing what the page sorts and filters by"):
+    with doing("Writing what the page sorts and filters by"):
         return {
             "firsts": firsts,
             "pages": pages,

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from stepscore._extras import check_extra
-from stepscore._reading import shown
+from stepscore._imports import check_extra
+from stepscore._untrusted import shown
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
 from stepscore.runs.engines.cluster.workers import Needs, RayCrew, plan

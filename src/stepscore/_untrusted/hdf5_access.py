@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscore._reading import check_regular
-from stepscore.episodes.limits import MAX_READ_BYTES
+from stepscore._untrusted.files import check_regular
+from stepscore._untrusted.limits import MAX_READ_BYTES
 from stepscore.errors import MissingExtraError, StepScoreError, VideoError
 
 MAX_ATTRIBUTE_CELLS = 1 << 16

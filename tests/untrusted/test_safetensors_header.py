@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from stepscore._untrusted import safetensors_header
+from stepscore._untrusted.safetensors_header import read_header
 from stepscore.errors import ModelError
-from stepscore.models.checkpoints import safetensors_header
-from stepscore.models.checkpoints.safetensors_header import read_header
 
 F32 = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import httpx2
 import pytest
 
-from stepscore.models.profiles import Profile, fetching, parse_profile
+from stepscore.judges.published.profiles import Profile, parse_profile, prompt_texts
 
 TEXT = "Look at <image> and <image>: how far is {job}?"
 SOURCE = f"import os\nos.abort()\nASKED = {TEXT!r}\n".encode()
@@ -77,5 +77,5 @@ class Host:
         return httpx2.Client(transport=httpx2.MockTransport(handle), follow_redirects=False)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Host:
-        monkeypatch.setattr(fetching, "open_client", self.client)
+        monkeypatch.setattr(prompt_texts, "open_client", self.client)
         return self

@@ -1,8 +1,12 @@
-"""Ranges of numeric options, declared beside their type: ``steps: Annotated[int, Range(1, MANY)] = 2000``."""
+"""Ranges, choices and defaults of options, shared by the command line, the page and Python.
+
+It imports no room, so that help pages start at once. A range is declared beside the type of its option:
+``steps: Annotated[int, Range(1, MANY)] = 2000``.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 MANY = 10**12
 """The largest number of anything countable."""
@@ -34,3 +38,11 @@ class Range(NamedTuple):
     def __str__(self) -> str:
         low, high = (int(bound) if float(bound).is_integer() else bound for bound in (self.least, self.most))
         return f"above {low} and at most {high}" if self.above else f"from {low} to {high}"
+
+
+SceneChoice = Literal["auto", "fixed", "sample"]
+"""What numbers speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them; ``auto``, the scenes
+that were tried where they are few and tried repeatedly (``stepscore.analysis.pooling``)."""
+
+DEFAULT_REVISION = "robust"
+"""The OPD revision of every table, page and figure if none is named; ``docs/methods/opd.md`` says why."""

@@ -1,19 +1,19 @@
-"""Profiles of published reward models: how each is asked and read, as declared in ``published/*.yaml``.
+"""Profiles of published reward models: how each is asked and read, as declared in ``judges/published/*.yaml``.
 
 The format is described in ``profile.py``. A profile holds no prompt text: it names where the text is published, and
-the text is fetched on first use (``prompt_texts.py``, ``fetching.py``) and checked by its sha256.
+the text is fetched on first use (``prompt_texts.py``) and checked by its sha256.
 """
 
-from stepscore.models.profiles.catalog import (
+from stepscore.judges.published.profiles.catalog import (
+    Licence,
     find_checkpoint,
     load_profile,
+    model_licence,
     parse_profile,
     profile_names,
     published_checkpoints,
 )
-from stepscore.models.profiles.fetching import digest, source_url
-from stepscore.models.profiles.licences import Licence, model_licence
-from stepscore.models.profiles.profile import (
+from stepscore.judges.published.profiles.profile import (
     AnswerRule,
     Checkpoint,
     Images,
@@ -25,7 +25,14 @@ from stepscore.models.profiles.profile import (
     SourceFile,
     VideoRule,
 )
-from stepscore.models.profiles.prompt_texts import fetch_texts, published_text, text_of, without_fetching
+from stepscore.judges.published.profiles.prompt_texts import (
+    digest,
+    fetch_texts,
+    published_text,
+    source_url,
+    text_of,
+    without_fetching,
+)
 
 __all__ = [
     "AnswerRule",

@@ -14,7 +14,7 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import OptionError
-from stepscore.judges.procvlm import ProcVlm, done_by_point, verdicts_of
+from stepscore.judges.published.procvlm import ProcVlm, done_by_point, verdicts_of
 from stepscore.models import Request
 from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscore.episodes.video.mp4_boxes import MAX_ENTRIES, read_mp4_header
+from stepscore._untrusted.mp4_boxes import MAX_ENTRIES, read_mp4_header
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import VideoError
 from tests.episodes.bombs import mp4_claiming

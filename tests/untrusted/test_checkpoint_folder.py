@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscore.errors import ModelError
-from stepscore.models.checkpoints import folder as checkpoint_folder
-from stepscore.models.checkpoints.folder import (
+from stepscore._untrusted import checkpoint_folder
+from stepscore._untrusted.checkpoint_folder import (
     check_files,
     checked_file,
     has_file,
@@ -18,6 +17,7 @@ from stepscore.models.checkpoints.folder import (
     read_object,
     whole_number,
 )
+from stepscore.errors import ModelError
 from stepscore.models.hf.files import INDEX_FILE, config_digest, weight_files, weights_digest
 from tests.models.hostile_checkpoints import INDEXES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscore._reading import parse_json, parse_yaml, read_bytes, read_json, read_text, read_yaml
+from stepscore._untrusted import parse_json, parse_yaml, read_bytes, read_json, read_text, read_yaml
 from stepscore.errors import SourceError
 
 

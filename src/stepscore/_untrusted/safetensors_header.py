@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from stepscore._reading import check_regular, parse_json, shown
+from stepscore._untrusted.checkpoint_folder import brief
+from stepscore._untrusted.files import check_regular, parse_json, shown
 from stepscore.errors import ModelError
-from stepscore.models.checkpoints.folder import brief
 
 MAX_HEADER_BYTES = 1 << 25
 MAX_DIMENSIONS = 16

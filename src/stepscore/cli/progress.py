@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from stepscore._progress import tracked_by
 from stepscore.cli.tables import err
 
 if TYPE_CHECKING:
@@ -37,11 +38,10 @@ class Phase:
     began: float = field(default_factory=time.monotonic)
 
 
-class Watch:
-    """Counts what a command works through; from :func:`watched`.
+class PhasesBar:
+    """A bar of the phases that a command announces; from :func:`show_progress`.
 
-    Called with items, a title and their number, it returns the items, as :func:`rich.progress.track` does. A thread
-    draws what is under way, so that a single step of many seconds is seen too, and counting costs next to nothing.
+    A thread draws the phases, so that a single step of many seconds is seen too, and counting costs next to nothing.
 
     Args:
         title: What is shown while nothing has been announced.
@@ -53,8 +53,8 @@ class Watch:
         self._thread: Thread | None = None
         self._patience_s = PATIENCE_S
 
-    def __call__(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
-        """Return the items, counting each one that was worked on."""
+    def track(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+        """Return the items unchanged, and count each one that was worked on."""
         phase = Phase(title, total)
         self._phases.append(phase)
         try:
@@ -148,22 +148,23 @@ def minutes(seconds: float) -> str:
 
 
 @contextmanager
-def watched(title: str = "Reading") -> Iterator[Watch]:
-    """Show a bar on stderr while what is done inside takes more than two seconds; it goes away at the end.
+def show_progress(title: str = "Reading") -> Iterator[PhasesBar]:
+    """Show a bar on stderr if the work inside takes more than two seconds; remove it at the end.
 
     Args:
         title: What is shown while nothing has been announced.
     """
-    watch = Watch(title)
-    watch.start()
+    shown = PhasesBar(title)
+    shown.start()
     try:
-        yield watch
+        with tracked_by(shown.track):
+            yield shown
     finally:
-        watch.close()
+        shown.close()
 
 
 def with_bar(call: Callable[P, T], title: str) -> Callable[P, T]:
-    """Return a function that shows a bar while it takes more than two seconds.
+    """Return the function with a bar that is shown if a call takes more than two seconds.
 
     Args:
         call: The function.
@@ -171,7 +172,7 @@ def with_bar(call: Callable[P, T], title: str) -> Callable[P, T]:
     """
 
     def waited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with watched(title):
+        with show_progress(title):
             return call(*args, **kwargs)
 
     return waited

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from stepscore._untrusted.chat_templates import MAX_LENGTH, render_chat
 from stepscore.errors import ModelError
-from stepscore.models.hf.template_bounds import MAX_LENGTH, render_chat
 from tests.models import tiny
 from tests.models.hostile_checkpoints import BOMBS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscore.errors import ModelError
-from stepscore.models.profiles.literals import string_literal
+from stepscore.judges.published.profiles.literals import string_literal
 
 SOURCE = b'''
 import sys

@@ -1,9 +1,10 @@
-"""Imports on first use: names of a package, and optional dependencies."""
+"""Imports on first use: names of a package, and optional dependencies with the extras that install them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from stepscore.errors import MissingExtraError
@@ -42,3 +43,41 @@ def import_extra(module: str, *, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(purpose, extra) from error
+
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "hdf5": ("h5py",),
+    "hub": ("huggingface_hub",),
+    "local": ("torch", "transformers"),
+    "pandas": ("pandas",),
+    "plot": ("matplotlib",),
+    "ray": ("ray",),
+    "remote": ("fsspec", "s3fs"),
+    "rerun": ("rerun",),
+    "sim": ("metaworld", "mujoco", "gymnasium"),
+    "train": ("torch", "transformers", "peft"),
+}
+"""The modules that each extra of ``pyproject.toml`` brings."""
+
+
+def missing_modules(extra: str) -> tuple[str, ...]:
+    """Return the modules of an extra that are not installed."""
+    return tuple(module for module in EXTRAS[extra] if not _is_installed(module))
+
+
+def check_extra(extra: str, purpose: str) -> None:
+    """Raise MissingExtraError where a module of an extra is not installed; called before any work starts.
+
+    Args:
+        extra: Its name.
+        purpose: What needs it, the first words of the message: ``"Training"``.
+    """
+    if missing_modules(extra):
+        raise MissingExtraError(purpose, extra)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # a module that was put together by hand has no spec
+        return True

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from benchmarks.scale.episodes import write_source
 from stepscore import get_judge, open_episodes, score
-from stepscore._watching import doing
-from stepscore.cli import waiting
+from stepscore._progress import doing, track
+from stepscore.cli import progress
 from stepscore.cli.app import app
 from stepscore.cli.judging import progress_bar
 from stepscore.cli.judging.progress_bar import EpisodesBar, RunBars
+from stepscore.cli.progress import show_progress, with_bar
 from stepscore.cli.tables import Terminal
-from stepscore.cli.waiting import watched, with_bar
 from stepscore.runs import FinishedEpisode, Shard
 from stepscore.server import LivePage
 from tests.report.made_runs import write_run
@@ -59,10 +59,10 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     shown = Screen()
     for name, value in (("TERM", "xterm"), ("COLUMNS", "120")):
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(waiting, "err", lambda: Terminal(shown))
+    monkeypatch.setattr(progress, "err", lambda: Terminal(shown))
     monkeypatch.setattr(progress_bar, "err", lambda: Terminal(shown))
-    monkeypatch.setattr(waiting, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(waiting, "REFRESH_S", 0.01)
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(progress, "REFRESH_S", 0.01)
     return shown
 
 
@@ -71,15 +71,15 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note the title of everything that commands say they do."""
     titles: list[str] = []
 
-    class Recording(waiting.Watch):
+    class Recording(progress.PhasesBar):
         def __init__(self, title: str) -> None:
             super().__init__(title)
             titles.append(title)
 
-        def __call__(self, items: Iterable[Any], title: str, total: int | None) -> Iterator[Any]:
+        def track(self, items: Iterable[Any], title: str, total: int | None) -> Iterator[Any]:
             titles.append(title)
             assert total is None or total >= 0
-            return super().__call__(items, title, total)
+            return super().track(items, title, total)
 
     def below_the_bar(
         self: EpisodesBar, items: Iterable[Any], title: str, total: int | None
@@ -87,77 +87,77 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         titles.append(title)
         return items
 
-    monkeypatch.setattr(waiting, "Watch", Recording)
-    monkeypatch.setattr(EpisodesBar, "watch", below_the_bar)
+    monkeypatch.setattr(progress, "PhasesBar", Recording)
+    monkeypatch.setattr(EpisodesBar, "track", below_the_bar)
     return titles
 
 
 def test_items_pass_unchanged_and_in_order(screen: Screen) -> None:
-    with watched() as watch:
-        assert list(watch(range(500), "Counting", 500)) == list(range(500))
+    with show_progress():
+        assert list(track(range(500), "Counting", 500)) == list(range(500))
 
 
 def test_a_single_long_step_is_seen_while_it_lasts(screen: Screen) -> None:
-    with watched("Opening") as watch:
+    with show_progress("Opening"):
         assert screen.wait_for("Opening")
-        with doing(watch, "Thinking"):
+        with doing("Thinking"):
             assert screen.wait_for("Thinking")
 
 
 def test_the_bar_counts_what_is_done_and_what_is_under_way_inside(screen: Screen) -> None:
-    with watched() as watch:
-        for number in watch(range(3000), "Episodes", 3000):
+    with show_progress():
+        for number in track(range(3000), "Episodes", 3000):
             if number == 1200:
                 assert screen.wait_for("1,200/3,000")
-                for inner in watch(range(7), "Metrics", 7):
+                for inner in track(range(7), "Metrics", 7):
                     assert inner != 4 or screen.wait_for("4/7")
     # Where the number of items is not known it is the count alone.
-    with watched() as watch:
-        for number in watch(iter(range(30)), "Lines", None):
+    with show_progress():
+        for number in track(iter(range(30)), "Lines", None):
             assert number != 20 or screen.wait_for("20 ")
     assert "20/" not in screen.getvalue()
 
 
 def test_short_work_shows_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE_S", 60.0)
-    monkeypatch.setattr(waiting, "_LOADED", time.monotonic() - 1000)
-    with watched("Opening") as watch:
-        assert sum(watch(range(10), "Counting", 10)) == 45
+    monkeypatch.setattr(progress, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(progress, "_LOADED", time.monotonic() - 1000)
+    with show_progress("Opening"):
+        assert sum(track(range(10), "Counting", 10)) == 45
     assert with_bar(len, "Measuring")("four") == 4
     assert screen.getvalue() == ""
 
 
 def test_the_start_of_a_command_counts_as_waiting(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE_S", 60.0)
-    monkeypatch.setattr(waiting, "_LOADED", time.monotonic() - 61)
-    with watched("Opening"):
+    monkeypatch.setattr(progress, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(progress, "_LOADED", time.monotonic() - 61)
+    with show_progress("Opening"):
         assert screen.wait_for("Opening")
 
 
 def test_nothing_is_drawn_where_stderr_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.StringIO()
-    monkeypatch.setattr(waiting, "err", lambda: Terminal(log))
-    monkeypatch.setattr(waiting, "PATIENCE_S", 0.0)
-    with watched("Opening") as watch:
-        assert watch._thread is None  # it costs nothing
-        assert list(watch("abc", "Reading", 3)) == ["a", "b", "c"]
+    monkeypatch.setattr(progress, "err", lambda: Terminal(log))
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    with show_progress("Opening") as bar:
+        assert bar._thread is None  # it costs nothing
+        assert list(track("abc", "Reading", 3)) == ["a", "b", "c"]
     assert log.getvalue() == ""
 
 
 def test_the_bar_goes_away_when_the_work_fails(screen: Screen) -> None:
     def divide() -> None:
-        with watched("Opening") as watch:
-            opened.append(watch)
-            for number in watch(range(3), "Dividing", 3):
+        with show_progress("Opening") as bar:
+            opened.append(bar)
+            for number in track(range(3), "Dividing", 3):
                 assert screen.wait_for("Dividing")
                 assert 1 / (number - 1)
 
-    opened: list[waiting.Watch] = []
+    opened: list[progress.PhasesBar] = []
     with pytest.raises(ZeroDivisionError):
         divide()
-    (watch,) = opened
-    assert [phase.title for phase in watch.shown()] == ["Opening"]
-    assert watch._thread is None
+    (bar,) = opened
+    assert [phase.title for phase in bar.shown()] == ["Opening"]
+    assert bar._thread is None
     hide, show = "\x1b[?25l", "\x1b[?25h"  # the cursor
     assert screen.getvalue().count(hide) == screen.getvalue().count(show) == 1
 
@@ -215,8 +215,8 @@ def test_a_command_says_what_it_does(
 
 def test_the_live_page_says_what_it_does(tmp_path: Path, announced: list[str]) -> None:
     write_run(tmp_path / "run", 3, steps=5)
-    with watched("Opening runs") as watch:
-        LivePage([tmp_path / "run"]).page(watch)
+    with show_progress("Opening runs"):
+        LivePage([tmp_path / "run"]).page()
     assert {*MEASURED, "Checking the judge", "Packing curves", "Making the page"} <= set(announced)
 
 
@@ -241,7 +241,7 @@ def finish() -> Callable[[EpisodesBar | RunBars, int], None]:
 def test_what_follows_the_judging_has_a_row_below_the_bar(screen: Screen, finish: Any) -> None:
     with EpisodesBar(3, "judge") as bar:
         finish(bar, 3)
-        for number in bar.watch(range(400), "Writing tables", 400):
+        for number in bar.track(range(400), "Writing tables", 400):
             time.sleep(0.001)
             if number == 300:
                 bar._progress.refresh()
@@ -258,5 +258,5 @@ def test_the_bar_of_an_audit_goes_on_after_its_last_episode(screen: Screen, fini
         assert "measuring" not in screen.getvalue()
         finish(bars, 1)
         assert screen.wait_for("Writing tables, measuring")
-        progress = bars._bar._progress
-    assert [task.description for task in progress.tasks] == ["judge"]
+        bar = bars._bar._progress
+    assert [task.description for task in bar.tasks] == ["judge"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stepscore._reading import check_regular, parse_json, read_text, shown
+from stepscore._untrusted.files import check_regular, parse_json, read_text, shown
 from stepscore.errors import ModelError
 
 MAX_CONFIG_BYTES = 1 << 26

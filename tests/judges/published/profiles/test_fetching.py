@@ -9,21 +9,21 @@ import httpx2
 import pytest
 
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.profiles import (
+from stepscore.judges.published.profiles import (
     fetch_texts,
     load_profile,
     published_text,
     source_url,
     without_fetching,
 )
-from stepscore.models.profiles.fetching import cached_path, fetch_file, open_client
-from tests.models.profiles.served import COMMIT, SOURCE, TEXT, Host, answering, profile, sha256
+from stepscore.judges.published.profiles.prompt_texts import cached_path, fetch_file, open_client
+from tests.judges.published.profiles.served import COMMIT, SOURCE, TEXT, Host, answering, profile, sha256
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path))
-    from stepscore.models.profiles import prompt_texts
+    from stepscore.judges.published.profiles import prompt_texts
 
     prompt_texts._fetched.cache_clear()
     return tmp_path
@@ -41,7 +41,7 @@ def test_it_is_fetched_once_over_https_at_its_commit(monkeypatch: pytest.MonkeyP
     host, asked = Host().install(monkeypatch), profile()
     text = asked.questions["pair"].texts["user"]
     assert published_text(asked, text) == TEXT
-    from stepscore.models.profiles import prompt_texts
+    from stepscore.judges.published.profiles import prompt_texts
 
     prompt_texts._fetched.cache_clear()  # as another process would begin
     assert published_text(asked, text) == TEXT

@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
+from stepscore._untrusted.hdf5_access import attribute, check_rows, checked_dataset, member, open_h5
 from stepscore.episodes import open_episodes
-from stepscore.episodes.video.hdf5_access import attribute, check_rows, checked_dataset, member, open_h5
 from stepscore.episodes.video.hdf5_images import Hdf5ArrayView
 from stepscore.errors import EpisodeError, StepScoreError, VideoError
 from tests.media import numbered, numbers_of

@@ -8,8 +8,7 @@ import pytest
 
 from stepscore.errors import ModelError, UnknownNameError
 from stepscore.judges import judge_registry
-from stepscore.models.mock import MockModel
-from stepscore.models.profiles import (
+from stepscore.judges.published.profiles import (
     Images,
     find_checkpoint,
     load_profile,
@@ -19,6 +18,7 @@ from stepscore.models.profiles import (
     published_checkpoints,
     source_url,
 )
+from stepscore.models.mock import MockModel
 
 
 @pytest.mark.parametrize("name", profile_names())

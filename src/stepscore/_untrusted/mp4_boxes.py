@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from stepscore.episodes.limits import MAX_FRAMES, check_frame_count
+from stepscore._untrusted.limits import MAX_FRAMES, check_frame_count
 from stepscore.errors import VideoError
 
 MAX_ENTRIES = 2 * MAX_FRAMES

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterable
 import httpx2
 import pytest
 
-from stepscore.errors import TransientModelError
-from stepscore.models.api.response_body import (
+from stepscore._untrusted.response_body import (
     MAX_BODY_BYTES,
     MAX_ERROR_BYTES,
     MAX_VALUES,
     check_values,
     read_body,
 )
+from stepscore.errors import TransientModelError
 
 GZIP, DEFLATE = 31, 15
 
@@ -103,7 +103,7 @@ def test_a_bomb_is_left_before_it_is_unpacked(
         def unconsumed_tail(self) -> bytes:
             return self._reading.unconsumed_tail
 
-    monkeypatch.setattr("stepscore.models.api.response_body.zlib.decompressobj", Counting)
+    monkeypatch.setattr("stepscore._untrusted.response_body.zlib.decompressobj", Counting)
     with pytest.raises(TransientModelError, match="more than 4 MiB"):
         read(Sent([bomb]), content_encoding=encoding)
     assert sum(unpacked) <= MAX_BODY_BYTES + 65536
