@@ -32,17 +32,10 @@ class Agreement:
     """A judge's answers to one question compared with labels.
 
     Attributes:
-        judge: The judge's name.
         question: ``"success"``, or a subgoal with its task.
         table: Counts of right and wrong answers; ``unknown`` are labelled episodes without an answer.
-        accuracy: Share of right answers.
         balanced: Mean of the shares among true and among false labels.
         mcc: Matthews correlation coefficient, -1..1.
-        precision: Share of yes answers that are right.
-        recall: Share of true labels that are answered yes.
-        f1: Harmonic mean of precision and recall.
-        fpr: Share of false labels that are answered yes.
-        fnr: Share of true labels that are answered no.
         kappa: Cohen's kappa, -1..1.
         group: What its episodes share, as ``{"task": "open"}``; empty for all.
         baseline_for: The judge beside which a baseline stands; ``None`` for a judge.
@@ -84,11 +77,6 @@ class Cost:
     """A judge's cost per episode, and what a cascade saved.
 
     Attributes:
-        judge: The judge's name.
-        episodes: Number of episodes judged.
-        calls: Calls per episode.
-        images: Images per episode.
-        tokens: Tokens read and written per episode.
         p50_s: Median latency of a call, in seconds; NaN without calls.
         p95_s: 95th percentile of the latency, in seconds.
         cost: Money per episode; NaN where the price is not known.
@@ -114,9 +102,7 @@ class JudgeAgreement:
     """Agreement with labels, and cost, of one judge or several.
 
     Attributes:
-        agreements: One per judge and question.
         ranking: ROC-AUC of the judge's scores against the success label, by judge and kind of score.
-        costs: One per run.
         policies: Whom each judge favours, and whether it ranks policies as the labels do; of
             :func:`stepscore.analysis.agreement_with_baselines`.
         curves: Its curves against labelled progress and stages; of the same.
@@ -150,7 +136,6 @@ def judge_agreement(
     """Compare each run's judge with the labels of its episodes, and sum up what it cost.
 
     Args:
-        runs: One run, or several.
         by: What makes a group for the question of success, as in :func:`grouped_estimates`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
         measured: The metrics of each run, where they are measured already.
@@ -176,8 +161,6 @@ def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (
     """Compare a judge with the success labels: its answers, and the ranking by its scores.
 
     Args:
-        judge: The judge's name.
-        metrics: Of its run.
         by: What makes a group, as in :func:`grouped_estimates`; empty for one group of all.
     """
     agreements: list[Agreement] = []
@@ -196,10 +179,7 @@ class SubgoalQuestion:
     """Whether episodes of a task reached a subgoal, by judge and by label.
 
     Attributes:
-        question: The subgoal with its task.
         answers: By judge: 1, 0 or NaN of each episode.
-        labels: By label.
-        episodes: The episodes' rows: task and scene.
     """
 
     question: str
@@ -211,7 +191,6 @@ class SubgoalQuestion:
         """Compare the answers with the labels.
 
         Args:
-            judge: Who answered.
             always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
         """
         said = np.ones(len(self.answers)) if always_yes else self.answers
@@ -222,7 +201,6 @@ def subgoal_questions(run: Run, *, only: Collection[str] | None = None) -> list[
     """Return a question per task and subgoal that is both judged and labelled.
 
     Args:
-        run: The run.
         only: Ids of the episodes to compare; all if not given.
     """
     places: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -260,12 +238,8 @@ def agreement(
     """Compare answers with labels; intervals resample scenes within tasks, as everywhere.
 
     Args:
-        judge: Who answered.
-        question: What was asked.
         answers: 1, 0 or NaN per episode.
         labels: 1, 0 or NaN per episode; those without a label are left out.
-        episodes: The episodes' rows: task and scene.
-        group: What the episodes share.
     """
     known = ~np.isnan(labels)
     rows = [row for row, one in zip(episodes, known, strict=True) if one]

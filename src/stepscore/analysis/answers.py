@@ -16,7 +16,6 @@ class JudgeAnswer(NamedTuple):
     """A judge's answer about one episode.
 
     Attributes:
-        episode_id: The episode.
         times: Seconds of the curve's points; empty where there is no curve.
         progress: Progress at them, NaN where unknown.
         success: Its verdict on success: 1, 0, or NaN where it gives none; that of :func:`measure_episodes`.
@@ -32,7 +31,6 @@ def judge_answers(run: Run, only: Collection[str] | None = None) -> Iterator[Jud
     """Iterate over what a run's judge said; its arrays are parts of the run's whole table of curves.
 
     Args:
-        run: The run.
         only: Ids of the episodes; all if not given.
     """
     for row, (times, progress) in track(judged_rows(run), f"Reading answers of {run.judge}", run.count):

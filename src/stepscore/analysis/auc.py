@@ -30,11 +30,9 @@ def auc_estimate(
     Args:
         scores: A score per episode; NaN where unknown.
         labels: 1, 0 or NaN.
-        tasks: Task of each episode: strata.
         scenes: Scene of each, ``None`` where it shares none: clusters.
         within_tasks: Compare a success only with failures of its task. Over all pairs, a judge that knows which
             tasks are easy gains from it.
-        resamples: Bootstrap replicates.
     """
     codes = {task: code for code, task in enumerate(dict.fromkeys(tasks))}
     task_codes = np.array([codes[task] if within_tasks else 0 for task in tasks], dtype=np.float64)
@@ -54,7 +52,6 @@ def _tasks_drawn_whole(
 
     Args:
         known: Whether an episode's score and label are known.
-        tasks: The task of each as a number.
         scenes: The scene of each, ``None`` where it shares none.
     """
     units = [("episode", i) if is_missing(scene) else ("scene", scene) for i, scene in enumerate(scenes)]
@@ -78,7 +75,6 @@ def auc_within_tasks(
     Args:
         scores: Known scores in 0..0.5.
         labels: 1 or 0.
-        tasks: The task of each as a whole number.
         whole: Number of episodes of its task before any was drawn again if it is drawn whole, else 0.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
@@ -104,12 +100,6 @@ def auc_influence(
     ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that it is on
     the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988). Of a task drawn whole, half of that: both
     episodes of a pair have the weight of the task, and the pair has it once.
-
-    Args:
-        scores: As there.
-        labels: As there; both outcomes in at least one task.
-        tasks: As there.
-        whole: As there.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)

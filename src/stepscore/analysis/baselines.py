@@ -35,7 +35,6 @@ class BaselineResult:
     """One baseline over the episodes of another judge.
 
     Attributes:
-        judge: The baseline's name.
         metrics: The metrics of its curves, episodes sorted by source and id.
         agreement: Its agreement with the success labels; it costs nothing, so no cost is given.
     """
@@ -63,7 +62,6 @@ def agreement_with_baselines(
     come the judge's curves against labels, and the policies it favours.
 
     Args:
-        runs: The runs.
         by: What makes a group for the question of success; see :func:`judge_agreement`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
         only: Ids of the episodes to compare; all if not given.
@@ -121,7 +119,6 @@ def measure_baselines(
     where it has no curve; one without either is left out. Stages and the success label are those it has there.
 
     Args:
-        metrics: Of the other judge.
         names: Baselines: ``linear-time``, ``constant``, ``random-monotone``.
         by: What makes a group of their agreement with success labels.
     """

@@ -68,11 +68,8 @@ class CalibrationResult:
     """A fitted map and its error on held-out episodes.
 
     Attributes:
-        fitted: The map, ready to be written.
         before: Error of the unmapped channel; ``None`` for a channel that is not in 0..1.
-        after: Error of the mapped channel.
         reliability: Mean mapped value and mean label by bins of the mapped value.
-        n_fit: Number of episodes it was fitted on.
         n_held_out: Number of episodes behind ``before``, ``after`` and ``reliability``.
         left_out: Number of judged episodes without a usable label or curve.
         success: The success map with its figures; ``None`` where the labels hold no successes or no failures.
@@ -105,12 +102,9 @@ def calibrate(
     :func:`calibrate_success`). Labels of one kind alone make a file with one map.
 
     Args:
-        run: An uncalibrated run.
         labels: Labels file with progress at timestamps, or stages; the run's own labels if not given.
-        channel: Series of the curve to map.
         potential: Name of the progress labels to use, where the file holds several.
         share: Share of the episodes to fit on; of the scenes, where episodes share them.
-        seed: Seed of the split, and of the folds.
         success_channel: Series of the curve for success; ``margin`` where the judge gives it, else ``progress``.
         success_mode: When success counts, where the labels hold both modes.
 

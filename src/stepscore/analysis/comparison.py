@@ -53,15 +53,9 @@ class GroupComparison:
     """One metric of group A compared with that of group B.
 
     Attributes:
-        metric: The metric's name.
-        a: What the episodes of A share.
-        b: What those of B share.
         comparison: Difference, test and probability of improvement.
         q_value: The p-value corrected over all comparisons made together.
         better: Whether ``"higher"`` or ``"lower"`` values are better, or ``"neither"``.
-        coverage_a: Share of A's episodes whose value is known.
-        coverage_b: Share of B's.
-        revision: The OPD revision.
         why_not: Why no difference is given; empty where one is.
     """
 
@@ -118,7 +112,6 @@ def compare_groups(
     """Compare every pair of groups on every metric.
 
     Args:
-        metrics: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
         by: What makes a group, as in :func:`grouped_estimates`.
         names: Only these metrics; by default all that are known in both groups.
     """

@@ -85,13 +85,11 @@ class EpisodeMetrics:
 
     Attributes:
         episodes: A row per episode: id, task, policy, pair, success score ... and the run it is from.
-        columns: The metrics, each with its direction and kind.
         values: Metric name to one value per episode; NaN where unknown.
         curves: Times and values of each episode's curve; empty arrays where there is none.
         notes: Sentences that belong beside the numbers: what was not used, or counted once.
         repeated: Run folder and id of the episodes that another run holds as well, judged alike, and of trials that
             copy another one.
-        revision: The OPD revision.
         verdict_rules: The rule that gave each episode's success by judge (``success_verdict.py``).
         left_out: Episodes left out because a calibration map was fitted on them.
         scenes: Whether estimates speak of the scenes that were tried, or of scenes like them.
@@ -143,11 +141,7 @@ class EpisodeMetrics:
         return self.select(np.array(once, dtype=bool)) if self.repeated else self
 
     def success_calibrated(self, chosen: np.ndarray[Any, Any]) -> bool | None:
-        """Return whether success by judge is calibrated in all of these episodes; ``None`` where nothing gave it.
-
-        Args:
-            chosen: A boolean per episode.
-        """
+        """Return whether success by judge is calibrated in all of these episodes; ``None`` where nothing gave it."""
         rules = {rule for rule, one in zip(self.verdict_rules, chosen, strict=False) if one} - {None}
         return rules == {BY_PROBABILITY} if rules else None
 
@@ -163,11 +157,7 @@ class EpisodeMetrics:
         return sum(known) if known else None
 
     def fixed_scenes(self, chosen: np.ndarray[Any, Any]) -> int:
-        """Return the number of scenes that estimates over these episodes speak of; 0 for scenes like them.
-
-        Args:
-            chosen: A boolean per episode.
-        """
+        """Return the number of scenes that estimates over these episodes speak of; 0 for scenes like them."""
         rows = [self.episodes[i] for i in np.flatnonzero(chosen).tolist()]
         owners = [(row["policy"], row["protocol"]) for row in rows]
         return fixed_scenes(self.scenes, [scene_of(row) for row in rows], owners)
@@ -180,8 +170,6 @@ class EpisodeMetrics:
         Strata are tasks, clusters are scenes; a few fixed scenes are strata.
 
         Args:
-            name: The metric.
-            chosen: A boolean per episode.
             group: The group of episodes that these are part of: its scenes decide what the estimate speaks of.
         """
         make = ESTIMATES[self.column(name).kind]
@@ -195,7 +183,6 @@ class EpisodeMetrics:
 
         Args:
             outcomes: 1, 0 or NaN (unknown), one per chosen episode.
-            chosen: Indices of the episodes.
             group: Indices of the group that they are part of, as in :meth:`estimate`.
         """
         inside = np.isin(np.arange(len(self)), chosen if group is None else group)

@@ -24,10 +24,8 @@ class EpisodeTruth:
 
     Attributes:
         labelled: Times and values of labelled progress; ``None`` where there is none.
-        stages: Its annotated stages by time.
         procedure: The stages of its task in order; empty where unknown.
         done: Whether the task was done when the episode ended.
-        potential: Name of the labelled progress.
     """
 
     labelled: tuple[FloatArray, FloatArray] | None = None
@@ -68,7 +66,6 @@ class StagedEpisode:
     """What an episode tells about the procedure of its task.
 
     Attributes:
-        stages: Its annotated stages by time.
         subgoals: Names of the task's subgoals in order; empty where none are named.
         success: Whether it succeeded by label; ``None`` where unknown.
     """

@@ -55,10 +55,6 @@ class GroupEstimate:
     """The Estimate of one metric over one group of episodes.
 
     Attributes:
-        group: What the episodes share.
-        metric: The metric's name.
-        estimate: Its value with its interval.
-        revision: The OPD revision it was measured in.
         calibrated: Whether the success by judge behind it is calibrated; ``None`` where it rests on none.
         fixed_scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
     """
@@ -142,7 +138,6 @@ def grouped_estimates(
     Args:
         metrics: From :func:`measure_episodes`.
         by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
-        names: Only these metrics.
     """
     wanted = metrics.select_columns(names)
     rows: list[GroupEstimate] = []

@@ -27,7 +27,6 @@ class LabelledCurve:
     """One episode's scores and its labelled progress at the same times.
 
     Attributes:
-        id: The episode's id.
         task: Its task, or its instruction where no task is named.
         pair: Scene or seed it shares with other episodes; ``None`` where it shares none.
         scores: Values of the judge's channel, shape (n,); NaN where unknown.
@@ -52,8 +51,6 @@ def labelled_curves(
     """Return the episodes with at least one point whose score and label are known, and where the labels are from.
 
     Args:
-        run: The run.
-        channel: Series of the curve.
         path: Labels file with progress at timestamps, or stages; the run's own labels if not given.
         potential: Name of the progress labels to use, where there are several.
     """
@@ -87,9 +84,7 @@ def split(
     """Return the episodes to fit on and those to measure on; each side has at least one scene or lone episode.
 
     Args:
-        labelled: The episodes.
         share: Share of the scenes for the first side, between 0 and 1.
-        seed: Seed of the split.
     """
     if not 0 < share < 1:
         raise OptionError(f"share is {share}; it must be between 0 and 1.")

@@ -24,14 +24,7 @@ SCORES = ("success probability", "success score", "best progress", "last progres
 def score_ranking(
     judge: str, metrics: EpisodeMetrics, group: Group, names: Collection[str] = SCORES
 ) -> list[GroupEstimate]:
-    """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune.
-
-    Args:
-        judge: The judge's name.
-        metrics: Of the episodes of the group.
-        group: What they share.
-        names: Of these scores.
-    """
+    """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune."""
     if not _both_outcomes(metrics):
         return []
     scores = {name: values for name, values in _scores(metrics).items() if name in names}
@@ -44,10 +37,7 @@ def finer_ranking(
     """Return what is left of the ranking among episodes of one task, and of one task and length.
 
     Args:
-        judge: The judge's name.
-        metrics: Of the episodes of the group.
         group: What they share; nothing is added by tasks where it is one of one task.
-        names: Of these scores.
     """
     if not _both_outcomes(metrics):
         return []
@@ -136,7 +126,6 @@ def length_matched_scores(metrics: EpisodeMetrics, judge: str) -> FloatArray:
     NaN for an episode that has no partner: a failure is cut only where its labels state that it is one there.
 
     Args:
-        metrics: Of one judge.
         judge: Its name; the score of a baseline on a cut episode is computed anew, since the clock knows the end.
     """
     found = np.full(len(metrics), np.nan)

@@ -76,11 +76,7 @@ class ResultTable(Sequence[RowT]):
         return [_without_nan(row.to_dict()) for row in self._rows]
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a DataFrame with a column per name, NaN where a value is unknown.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
+        """Return the rows as a DataFrame with a column per name, NaN where a value is unknown."""
         pandas = import_extra("pandas", extra="pandas", purpose=f"{type(self).__name__}.to_pandas")
         return pandas.DataFrame([self._flat(row) for row in self._rows])
 
@@ -217,7 +213,6 @@ def compare(
         runs: A run, a run folder, or several that share their episodes.
         by: What to compare: ``policy``, ``task``, ``judge`` ..., as in :func:`measure`.
         metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR, VOC and all registered metrics.
-        revision: The OPD revision.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
         scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like

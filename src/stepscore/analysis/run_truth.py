@@ -35,7 +35,6 @@ class ProgressTruths:
     """The true progress of the episodes of runs.
 
     Attributes:
-        by_episode: Run folder and episode id to what is known.
         potential: Name of the progress labels that are used; ``None`` where there are none, or several of which
             none was named.
         ambiguous: The names of the progress labels, where there are several and none was named; they are not used.
@@ -68,7 +67,6 @@ def progress_truths(
     """Return the true progress of the episodes of runs.
 
     Args:
-        runs: The runs.
         rows: Their episodes: rows of ``episodes`` with the run folder as ``run``.
         labels: Labels file with progress at timestamps or stages; it comes before the runs' own labels.
         potential: Name of the progress labels to use. By default the only one, or ``potential``.

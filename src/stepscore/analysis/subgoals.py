@@ -31,13 +31,9 @@ class SubgoalTable:
     """The subgoals of one task in one group, by one source of verdicts.
 
     Attributes:
-        group: Which episodes, the task among them.
         source: ``"judge"`` or ``"label"``.
         names: The subgoals in order.
         reviewed: Whether a person has approved every one of them.
-        reached: Share of episodes that reached each.
-        given_previous: The same among episodes that reached the one before.
-        fails_first: Share of episodes whose first failure it is.
         violations: Share of episodes that reached a later subgoal without an earlier one.
         fixed_scenes: The number of fixed scenes that the rates speak of; 0 where they speak of scenes like these.
     """
@@ -79,7 +75,6 @@ def subgoal_tables(
     """Return one table per task, group and source of verdicts; none where no verdict or label is known.
 
     Args:
-        runs: One run or several.
         by: What makes a group, besides the task; see :func:`stepscore.measure`.
         left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
         scenes: What rates speak of; see :func:`stepscore.analysis.measure_episodes`.

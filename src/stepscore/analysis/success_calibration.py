@@ -46,7 +46,6 @@ class LabelledScore:
     """One episode's score with its success label.
 
     Attributes:
-        id: The episode's id.
         fingerprint: Of its frames; ``None`` where they could not be read.
         task: Its task, or its instruction where no task is named.
         pair: Scene or seed it shares with other episodes; ``None`` where it shares none.
@@ -75,12 +74,8 @@ class TaskVerdicts:
     """The cross-fitted verdicts on one task.
 
     Attributes:
-        task: The task.
-        successes: Labelled successes.
-        failures: Labelled failures.
         own_term: Whether the map has a term for it; else it uses the pooled map.
         balanced: Mean of the share of right verdicts among successes and among failures.
-        rate_error: Success rate by the map minus that by label.
     """
 
     task: str
@@ -96,18 +91,8 @@ class SuccessCalibration:
     """A fitted success map and its cross-fitted figures.
 
     Attributes:
-        fitted: The map, ready to be written.
         balanced: Balanced accuracy of the verdicts at 0.5.
-        rate_judge: Success rate by the map.
-        rate_label: Success rate by label.
-        rate_error: The former minus the latter.
-        auc: Area under the ROC curve.
         brier: Brier score, successes and failures weighed equally.
-        ece: Expected calibration error, weighed the same.
-        by_task: The same of every task.
-        fingerprints: Of the episodes that the map was fitted on.
-        n: Recorded episodes that it was fitted on.
-        copies: Perturbed copies among those it was fitted on.
     """
 
     fitted: FittedSuccess
@@ -155,11 +140,9 @@ def calibrate_success(
     """Fit a success map on all labelled episodes of a run; ``None`` where its labels do not hold both classes.
 
     Args:
-        run: The run.
         labels: Labels file with success; the labels of the run if not given.
         channel: Series of the curve to map: ``margin`` by default where the judge gives it, else ``progress``.
         mode: Only episodes whose success counts so; needed where the labels hold both modes.
-        seed: Seed of the folds.
 
     Raises:
         OptionError: The labels hold both modes and none was named, or the score does not rise with success.
@@ -269,8 +252,6 @@ def labelled_scores(
     """Return the episodes with a curve and a success label, and when their success counts.
 
     Args:
-        run: The run.
-        channel: Series of the curve.
         path: Labels file with success; the labels of the run if not given.
         mode: Only episodes whose success counts so; needed where the labels hold both modes.
     """

@@ -171,7 +171,6 @@ class DoneRule:
 
     Attributes:
         channel: Channel of the success probability, which decides where an episode has known values of it.
-        at: The progress that decides elsewhere.
     """
 
     channel: str | None
@@ -179,12 +178,7 @@ class DoneRule:
 
 
 def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
-    """Return a run's rule: the success probability if it has one, else the progress its calibration map states.
-
-    Args:
-        run: The run.
-        done_at: Progress instead of both.
-    """
+    """Return a run's rule: the success probability if it has one, else the progress its calibration map states."""
     if done_at is not None:
         return DoneRule(None, done_at)
     has_channel = SUCCESS_PROBABILITY in run.channels

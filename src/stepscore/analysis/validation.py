@@ -55,15 +55,9 @@ class Validation:
     """What an audit showed of one protocol.
 
     Attributes:
-        protocol_hash: Of the judge with its model and options.
-        judge: The judge's name.
         model: Its model string; ``None`` for a judge without one.
         measured_by: Who measured it; empty where not stated.
         created: When, as ISO 8601.
-        source: What was judged.
-        episodes: How many.
-        tasks: Of which tasks.
-        cameras: Shown by which cameras.
         success: Balanced accuracy of its verdicts on success; ``None`` where nothing was labelled.
         grounding: Share of successes that end higher under their own instruction than under another task's.
         round_trip: Rank correlation with the way there and back, when a video runs forwards, then backwards.

@@ -62,14 +62,10 @@ class AuditOptions:
     Attributes:
         probes: Names of the probes; by default all.
         full: Use every episode for every probe, at about 10 times the cost.
-        seed: Random seed of the subsets, other instructions and orders.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
         paraphrases: By task or instruction: the same in other words; by default a sentence around it.
         trivial: Audit clock, constant, image difference and similarity, too.
         views: Give the judge only these views.
-        workers: As in :func:`stepscore.score`.
-        engine: As in :func:`stepscore.score`.
-        call_options: As in :func:`stepscore.score`.
     """
 
     probes: Sequence[str] | None = None
@@ -100,12 +96,7 @@ def audit(
 
     Args:
         episodes: The episodes to probe it with; labels of success decide which probes apply to which.
-        judge: The judge.
         out: The audit's folder; an existing one is gone on with.
-        options: Probes, subsets, seed.
-        on_plan: Called with the plan before anything is judged.
-        on_start: Called before each run with its name and number of episodes.
-        on_done: Called after each judged episode.
 
     Raises:
         UnfinishedShardsError: The audit is divided into shards, and some have not judged their part.
@@ -155,14 +146,7 @@ def audit_shard(
     """Judge one shard of every run of an audit; :func:`audit` with the same options has the result of all shards.
 
     Args:
-        episodes: As in :func:`audit`: all of them, of which the shard is cut.
-        judge: The judge.
-        out: The audit's folder, which all shards share.
-        shard: The shard, which has its share of the budget.
         options: Probes, subsets, seed; the same for every shard.
-        on_plan: Called with the plan before anything is judged.
-        on_part: Called before each run with its name and the part of it that is judged.
-        on_done: Called after each judged episode.
     """
     options, folder = options or AuditOptions(), Path(out)
     _, _, planned = _prepare(episodes, judge, options, FrameCache(), on_plan)

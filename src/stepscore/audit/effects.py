@@ -44,7 +44,6 @@ def effect_estimate(effects: FloatArray, scenes: Sequence[Hashable], *, rate: bo
 
     Args:
         effects: The effect on each episode, NaN where unknown.
-        scenes: The scene of each episode.
         rate: Whether effects are answers: 0, 1, or one half for a tie.
 
     Returns:
@@ -89,7 +88,6 @@ def _lower_end(values: FloatArray, effective: float) -> float:
 
     Args:
         values: The effects, not all equal.
-        effective: The effective number of scenes.
     """
     from scipy.special import stdtrit
 
@@ -119,9 +117,6 @@ def probe_result(
     """Return what one probe showed.
 
     Args:
-        probe: The probe.
-        judge: The judge's name.
-        plan: Which episodes it takes.
         judged: The judge's answers, by id of recorded and changed episodes.
         causal: Whether answers on truncated videos are read off the curve.
     """

@@ -87,7 +87,6 @@ def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[st
     """Return what a run's judge said, by episode id.
 
     Args:
-        run: The run.
         only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
     """
     kept = np.asarray if only is None else np.array

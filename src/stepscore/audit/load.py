@@ -24,9 +24,7 @@ class StoredAudit:
     """An audit as its folder holds it.
 
     Attributes:
-        folder: The audit's folder.
         audit: What its probes showed; its agreement with labels is below.
-        stepscore: The version that made it.
         agreement: Agreement with labels, as rows of ``metrics --json``.
         policies: What the agreement says of policies, a sentence each.
     """

@@ -12,7 +12,6 @@ def pareto_front(
     """Return the places of what nothing else beats: no other is as good at no greater cost, and better in either.
 
     Args:
-        values: Higher is better.
         costs: Costs of each, lower is better; one that is unknown (NaN) of any is not compared.
         distinct: Whether only the first of several that are equal in everything is returned.
     """

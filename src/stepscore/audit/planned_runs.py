@@ -36,13 +36,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of an audit.
-
-    Attributes:
-        name: Its folder inside of the audit's.
-        judge: The judge.
-        episodes: What it judges, recorded and changed episodes.
-    """
+    """A run of an audit."""
 
     name: str
     judge: Judge
@@ -59,14 +53,7 @@ def planned_runs(
     judge: Judge,
     trivial: Sequence[Judge],
 ) -> dict[str, PlannedRun]:
-    """Return the runs of an audit by name, in their order.
-
-    Args:
-        plan: Which episodes each probe takes.
-        probes: The probes.
-        judge: The judge that is audited.
-        trivial: The judges beside it.
-    """
+    """Return the runs of an audit by name, in their order."""
     runs = [_probed(plan, probes, judge, "judge")]
     if plan.again:
         some = list(plan.again)
@@ -105,12 +92,7 @@ def shards_of(folder: Path) -> int | None:
 
 
 def check_finished(folder: Path, runs: Sequence[PlannedRun], count: int) -> None:
-    """Check that every shard of an audit has judged its part of every run.
-
-    Raises:
-        UnfinishedShardsError: Some have not; it names them.
-        RunError: They were divided for another plan, or another protocol.
-    """
+    """Check that every shard of an audit has judged its part of every run."""
     missing: dict[int, list[str]] = {}
     for run in runs:
         for shard in run.divided(folder).unfinished(count):

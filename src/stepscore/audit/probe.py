@@ -42,7 +42,6 @@ class Bound:
     """Where an effect is good.
 
     Attributes:
-        limit: The bound.
         good: Whether effects ``"above"`` or ``"below"`` it are good.
     """
 
@@ -74,14 +73,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Case:
-    """One episode under one probe.
-
-    Attributes:
-        episode: The episode as recorded.
-        changed: The episode under the probe.
-        plain: What the judge said of the recorded episode.
-        probed: What it said of the changed one.
-    """
+    """One episode under one probe."""
 
     episode: Episode
     changed: Episode
@@ -97,7 +89,6 @@ class Context:
         episodes: All episodes of the audit, to draw other instructions from.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
         paraphrases: By task or instruction: the same instruction in other words.
-        seed: Random seed.
     """
 
     episodes: Sequence[Episode] = ()
@@ -117,12 +108,8 @@ class Probe:
 
     Attributes:
         name: Its name, as ``-T probes`` takes it.
-        family: What is changed.
         change: Returns the changed episode; an OptionError or EpisodeError where it does not apply to this episode.
         effect: Returns the effect on one episode; NaN where it is unknown.
-        bound: Where effects are good.
-        expectation: What a sound judge does, in words.
-        effect_name: What the effect is, in words.
         successes: Whether only episodes that succeed are probed: on others the right answer is not known.
         headline: Whether it is one of the first that people look at; these get their episodes first.
         rate: Whether the effect of each episode is an answer: 0, 1, or one half for a tie.

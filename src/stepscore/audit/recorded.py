@@ -28,8 +28,6 @@ def recorded_results(run: Run, plan: AuditPlan, agreement: JudgeAgreement | None
 
     Args:
         run: The judge's run, which holds the recorded episodes and the changed ones.
-        plan: Names the recorded ones.
-        agreement: The judge's agreement with labels on these.
     """
     return [*_answered(run, plan), *_agreement(run, agreement)]
 

@@ -28,9 +28,6 @@ class RepeatedJudge:
     """A judge whose requests are asked for another time, each cached on its own.
 
     Attributes:
-        inner: The judge.
-        name: The judge's name.
-        version: The judge's version.
         repeat: Number of the repetition, from 1.
     """
 
@@ -66,11 +63,7 @@ def repeated(judge: Judge) -> Judge:
 
 
 def resampled(judge: Judge) -> tuple[Judge, str]:
-    """Return the judge with the video sampled twice as densely, and the option that was changed.
-
-    Raises:
-        OptionError: The judge has no such option, or its calibration map holds for its own sampling alone.
-    """
+    """Return the judge with the video sampled twice as densely, and the option that was changed."""
     if not dataclasses.is_dataclass(judge):
         raise OptionError(f"Judge {judge.name!r} has no option of sampling.")
     for name in SAMPLING_OPTIONS:

@@ -38,9 +38,7 @@ class WorstCase:
     """An episode on which a judge did badly under a probe.
 
     Attributes:
-        episode: Id of the episode as recorded.
         changed: Id of the changed one; the same where only the judge was asked otherwise.
-        effect: The effect on it.
     """
 
     episode: str
@@ -53,16 +51,6 @@ class ProbeResult:
     """What one probe showed of one judge.
 
     Attributes:
-        probe: The probe's name.
-        family: What it changes.
-        judge: The judge's name.
-        effect: The mean effect, with its interval and n.
-        outcome: What follows from it.
-        bound: Where effects are good.
-        expectation: What a sound judge does.
-        effect_name: What the effect is.
-        eligible: Episodes it could have taken.
-        reason: Why it takes none, where it takes none.
         worst: Where it does not pass: the episodes to look at first, the worst one first.
     """
 
@@ -109,23 +97,10 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        judge: The judge's name.
         model: Its model string; ``None`` for a judge without one.
-        protocol: Hash of its protocol.
-        source: Where the episodes are from.
-        episodes: Number of episodes.
-        tasks: Their tasks.
-        cameras: Their views.
-        labelled: Whether any has a success label.
-        seed: Random seed.
-        full: Whether every probe took every episode.
         cost: What the audit cost, as a multiple of judging the episodes once: tokens where they are counted, else
             episodes judged.
         decoded: Frames decoded for the judge's own run and the trivial judges'.
-        results: Of the judge.
-        trivial: Of the trivial judges.
-        runs: Run folders, by name.
-        created: When.
         agreement: With the labels of the episodes as recorded; ``None`` where there are none.
         audited_cameras: Cameras of the record that is known of this protocol; empty without a record.
     """
@@ -224,11 +199,7 @@ class Audit:
         }
 
     def validation(self, measured_by: str = "") -> Validation:
-        """Return what it showed as the record that is quoted beside scores of the same protocol.
-
-        Args:
-            measured_by: Who made the audit.
-        """
+        """Return what it showed as the record that is quoted beside scores of the same protocol."""
         agreements = () if self.agreement is None else self.agreement.agreements
         success = next((a for a in agreements if a.question == "success" and a.baseline_for is None), None)
         probes = {name: self.result(name) for name in ("other-task", "round-trip")}

@@ -25,7 +25,6 @@ class RiskCoverage:
         confidence: The borders: an answer at least so sure is accepted, shape (k,), falling, 0.5..1.
         accepted: Accepted answers, shape (k,).
         wrong: Wrong ones among them, shape (k,).
-        n: All answers.
     """
 
     confidence: FloatArray

@@ -19,12 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class MonotoneMap:
-    """A map that never falls: linear between knots, constant outside them.
-
-    Attributes:
-        x: Scores at the knots, strictly increasing.
-        y: Progress at the knots, never falling.
-    """
+    """A map that never falls: linear between knots, constant outside them."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]

@@ -31,11 +31,8 @@ class MetricColumn:
     """One number of an episode.
 
     Attributes:
-        name: Its name in every table.
-        better: Which direction is better.
         kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1; ``"mean"`` for
             the rest.
-        summary: Its meaning, in one line.
 
     Raises:
         OptionError: One of them has another value.
@@ -116,7 +113,6 @@ def opd_metric(
     """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
 
     Args:
-        revision: The revision.
         success_probability: For ``robust``, that of each sample of the curve to measure, where the judge gives one.
         done_at: For ``robust`` without it, the progress that counts as done; .99 by default.
     """

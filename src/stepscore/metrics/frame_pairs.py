@@ -45,17 +45,12 @@ class PairScores:
     """Sign agreement on the pairs whose absolute true change is in [lo, hi).
 
     Attributes:
-        lo: Smallest absolute true change.
         hi: Absolute true change from which pairs no longer belong; inf for the last bin.
-        n: Pairs with a known judged change.
-        rising: Of these, pairs that truly rise.
-        falling: Of these, pairs that truly fall.
         coverage: n over all pairs of the bin; NaN where the bin is empty.
         accuracy: Share judged with the right sign, a tie counting one half; NaN where n is 0.
         balanced_accuracy: Mean of the accuracy on rising and on falling pairs; NaN where either is absent.
         falling_f1: F1 of calling a pair falling, a tie being half a call; NaN without falling pairs.
         auroc: How often a rising pair is judged to rise more than a falling one; NaN where either is absent.
-        tie_share: Share of pairs judged as no change.
     """
 
     lo: float
@@ -87,9 +82,6 @@ def make_pairs(
 
     Args:
         times: Seconds, strictly increasing, shape (n,).
-        truth: True progress at the points.
-        progress: Judged progress at the points.
-        min_gap_s: Smallest time between the two points.
         max_pairs: Most pairs to return, drawn uniformly without replacement; all by default.
         seed: Seed of the draw; derive it from the episode id, and the pairs do not depend on other episodes.
     """

@@ -77,8 +77,6 @@ def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") ->
     Counted by inversions after sorting, as in Knight 1966.
 
     Args:
-        a: One series, e.g. true progress.
-        b: The other, e.g. judged progress.
         variant: ``"a"`` or ``"b"``.
 
     Returns:
@@ -136,7 +134,6 @@ def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> f
     Args:
         progress: Progress in 0..1, shape (n,).
         threshold: Share of the bins of width delta that must be in use.
-        finest: Largest k tried.
 
     Returns:
         0..log2(finest), higher is finer. A constant has 1 bit at the default threshold, and n points have at

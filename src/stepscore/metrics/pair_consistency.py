@@ -47,8 +47,6 @@ def triple_residual(pq: ArrayLike, qr: ArrayLike, pr: ArrayLike) -> FloatArray:
 
     Args:
         pq: Hop from the first point to the second, shape (n,).
-        qr: From the second to the third.
-        pr: From the first to the third.
     """
     hops = _columns(pq, qr, pr)
     signs = np.sign(hops)
@@ -93,9 +91,7 @@ def partition_gap(
 
     Args:
         coarse_times: Seconds of the points of one curve, increasing.
-        coarse: Its progress.
         fine_times: Seconds of the other, of which some are shared.
-        fine: Its progress.
 
     Returns:
         The mean absolute difference at the times that both have, and the absolute difference at the last point of
@@ -131,7 +127,6 @@ class Levels:
     """Which values a judge returns.
 
     Attributes:
-        n: Known values.
         distinct: Different values among them, after rounding to 1e-9.
         step: Smallest difference between two of them; NaN where there is only one.
     """

@@ -29,7 +29,6 @@ class PolicyRanking:
     Attributes:
         policies: The policies, sorted by name.
         by_judge: Success rate, or mean, of each by judge, shape (p,).
-        by_label: The same by label.
         tau: Kendall's tau-b of the two rankings, -1..1; a tie counts for neither order. Its interval holds the middle
             95 % of the resamples.
         same_best: Share of resamples in which the best policy by judge is the best by label; where several are
@@ -70,13 +69,8 @@ def rank_policies(
     """Compare the ranking of policies by answers with that by labels; ``None`` with fewer than two policies.
 
     Args:
-        policies: Policy of each episode.
         answers: A number of each by the judge, NaN where unknown: 1 or 0 for success, progress.
-        labels: The same by label.
         clusters: Scene of each, as in :func:`stepscore.metrics.stats.rate_estimate`.
-        strata: Task of each.
-        resamples: Bootstrap replicates.
-        seed: Their seed.
     """
     given, truth = series(answers, "answers"), series(labels, "labels")
     same_length(given, truth, "answers", "labels")

@@ -28,8 +28,6 @@ class TraceError:
         mae: Mean absolute error, 0..1, lower is better.
         rmse: Root mean squared error, 0..1, lower is better.
         ccc: Concordance with the truth, -1..1, higher is better.
-        n: Known points.
-        coverage: n over all points.
     """
 
     mae: float
@@ -49,7 +47,6 @@ class BoundaryRise:
         truth_rise: Rise of the truth trace across the same window, shape (m,).
         share: Share of the curve's whole rise inside the windows, overlaps counted once; NaN where a part
             is unknown or the curve does not rise.
-        truth_share: The same of the truth trace: the share of a perfect curve.
     """
 
     boundaries: FloatArray
@@ -66,7 +63,6 @@ class PlateauError:
     Attributes:
         error: Mean absolute deviation from the value at the plateau's start, over all plateau points with
             both known; NaN where there are none.
-        n: Points behind it.
         coverage: n over all plateau points; NaN where there are none.
         plateaus: Start and end of each plateau that holds a point, shape (p, 2).
         errors: The error of each, shape (p,).

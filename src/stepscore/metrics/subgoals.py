@@ -38,7 +38,6 @@ class FirstFailures:
 
     Attributes:
         counts: Episodes whose first failed subgoal is k, shape (K,).
-        none: Episodes that reached every subgoal.
         unknown: Episodes in which an unknown verdict comes before any failure.
     """
 
@@ -63,7 +62,6 @@ class OrderViolations:
 
     Attributes:
         rate: Share of episodes with at least one violation, among those where that is known; else NaN.
-        n: Episodes behind the rate.
         coverage: n over all episodes; NaN without episodes.
         pairs: ``pairs[i, j]``, i < j: episodes in which subgoal j is reached and i is not, shape (K, K).
     """

@@ -50,9 +50,7 @@ class Threshold:
     Attributes:
         value: The threshold; -inf or inf where answering always yes or always no was best, NaN where the
             labels hold one class only.
-        criterion: The criterion it maximises.
         score: The criterion's value on the split it was fitted on: an optimistic number, not a result.
-        n: Points it was fitted on.
         unknown: Points left out for an unknown score or label.
     """
 

@@ -34,8 +34,6 @@ class SuccessMap:
     """A logistic map with a term for each task.
 
     Attributes:
-        intercept: a.
-        slope: b, for each unit of the score.
         task_terms: u, by task; 0 for a task that is not among them.
         task_sd: Standard deviation of the tasks' terms that shrinks them; NaN where no task has one.
     """
@@ -74,7 +72,6 @@ def fit_success_map(
     Args:
         scores: The judge's score of each episode, in any unit, shape (n,); NaN where unknown.
         labels: 1 (success), 0 (failure) or NaN (unknown).
-        tasks: The task of each episode; one task without it.
         task_sd: Standard deviation of the tasks' terms, instead of the likeliest one.
 
     Raises:

@@ -44,8 +44,6 @@ def dense_reward(scaled: ArrayLike, *, tau: float = 2.0, delta_max: float = 2.0)
 
     Args:
         scaled: Progress per prefix, e.g. from :func:`minmax`.
-        tau: Weight of no change.
-        delta_max: Largest weight.
     """
     if not (tau > 0 and delta_max > 0):
         raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")

@@ -17,11 +17,7 @@ SLACK = 1e-9
 
 
 def series(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array of shape (n,); ``None`` becomes NaN.
-
-    Raises:
-        OptionError: They are not numbers, or not one-dimensional.
-    """
+    """Return ``values`` as a float64 array of shape (n,); ``None`` becomes NaN."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -32,11 +28,7 @@ def series(values: ArrayLike, name: str) -> FloatArray:
 
 
 def increasing(values: ArrayLike, name: str) -> FloatArray:
-    """Return `series` of values that are finite and strictly increasing, as times are.
-
-    Raises:
-        OptionError: A value is not finite, or not above the one before it; the message names it.
-    """
+    """Return `series` of values that are finite and strictly increasing, as times are."""
     array = series(values, name)
     if not np.all(np.isfinite(array)):
         where = int(np.argmin(np.isfinite(array)))
@@ -52,11 +44,7 @@ def increasing(values: ArrayLike, name: str) -> FloatArray:
 
 
 def binary(values: ArrayLike, name: str, *, ndim: int = 1) -> FloatArray:
-    """Return ``values`` as a float64 array that holds only 1 (yes), 0 (no) and NaN (unknown).
-
-    Raises:
-        OptionError: It holds another value, or does not have ``ndim`` dimensions.
-    """
+    """Return ``values`` as a float64 array that holds only 1 (yes), 0 (no) and NaN (unknown)."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

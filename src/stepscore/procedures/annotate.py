@@ -47,7 +47,6 @@ class AnnotateOptions:
     """Frames and answers of an annotation.
 
     Attributes:
-        fps: Frames per second in the request.
         max_frames: Most frames in a request; a longer video is sampled at a lower rate.
         size: Longer side of a frame in pixels.
         tries: Answers to one question: after one with problems the model is asked again, with the problems.
@@ -76,13 +75,10 @@ class Annotation:
     """Stages of one episode as a model annotated them.
 
     Attributes:
-        episode_id: The episode's id.
         stages: The stages as the model stated them; empty where they cannot be used.
-        plan: The stage names they were chosen from.
         problems: Problems with the model's last answer. Gaps and another order than the plan's leave the stages
             usable; anything else does not.
         error: Why there are no stages; ``None`` where there are.
-        usage: Calls, tokens and cost.
     """
 
     episode_id: str
@@ -110,13 +106,8 @@ def annotate_episodes(
     """Annotate the stages of every episode; the annotations have the episodes' order, failed ones their error.
 
     Args:
-        episodes: The rollouts.
-        model: A model that accepts images.
         folder: Where attempts are recorded; another start with the same folder continues with its budget.
         vocabulary: The stages of each task, from ``read_subgoals``: the only names allowed.
-        options: Frames and answers.
-        call_options: Budget, prices, cache and connections.
-        on_done: Called with each annotation as soon as it is finished.
     """
     if not model.capabilities.images:
         raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
@@ -240,14 +231,7 @@ def plan_question(episode: Episode, options: AnnotateOptions) -> tuple[Part, ...
 def segment_question(
     episode: Episode, plan: Sequence[str], options: AnnotateOptions, *, closed: bool
 ) -> tuple[Part, ...]:
-    """Return the question for the stages of an episode.
-
-    Args:
-        episode: The rollout.
-        plan: The steps of its task.
-        options: Frames of the request.
-        closed: Whether no other name is allowed.
-    """
+    """Return the question for the stages of an episode."""
     images = image_parts(_segment_frames(episode, options), "interleaved", options.size)
     end = episode.views[episode.main_view].info().duration_s
     only = "Use these names exactly, and no others."

@@ -48,11 +48,7 @@ def stages_schema(names: Sequence[str] | None) -> Schema:
 
 
 def is_structured(model: Model, *, structured: bool | None) -> bool:
-    """Return whether answers are held to a schema: as the option says, else where the model supports it.
-
-    Raises:
-        CapabilityError: The option asks for it, and the model does not support it.
-    """
+    """Return whether answers are held to a schema: as the option says, else where the model supports it."""
     if structured and not model.capabilities.structured:
         raise CapabilityError(
             f"structured=true needs a model that can be held to a schema, which {model.name} cannot. "

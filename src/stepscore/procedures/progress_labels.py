@@ -94,8 +94,6 @@ class ProgressLabels:
     """Progress labels of the episodes of a source.
 
     Attributes:
-        progress: Labels by episode id.
-        errors: Why an episode has none, by episode id.
         notes: Tolerated problems with the stages of labelled episodes, by episode id: gaps, and stages in
             another order.
     """
@@ -134,11 +132,8 @@ def label_progress(
     completed it. Where the labels say when the last subgoal is true, that time belongs to no stage.
 
     Args:
-        episodes: The rollouts, with their stage labels joined.
-        options: The method and its options.
         vocabulary: The stages of each task in order, from ``read_subgoals``; a stage of another name is an
             error. Without it the procedure is the order in which stages are first done.
-        on_done: Called with the id of each episode once its stages and frames have been read.
     """
     tasks: dict[str, list[_MethodInput]] = {}
     errors: dict[str, str] = {}
@@ -168,7 +163,6 @@ def why_not_in_shards(
     """Return why episodes cannot be labelled apart from the others of their task; ``None`` where they can.
 
     Args:
-        options: The method and its options.
         vocabulary: The stages of each task in order, if they are given.
     """
     method = options.method

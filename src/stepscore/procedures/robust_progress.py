@@ -36,9 +36,6 @@ class Visit(NamedTuple):
 
     Attributes:
         place: Index of the stage in the procedure, from 0.
-        first: Index of its first frame.
-        end: Index after its last frame.
-        completed: Whether it was carried out to its end.
         undone: Whether it was come back to from a later stage.
         peaked: Whether the task was done somewhere inside it, and undone again.
     """
@@ -68,7 +65,6 @@ def robust_progress(
         shares: Share of each stage of the procedure by name, in order.
         times: Timestamp of every frame in seconds.
         change: How much the image changed at every frame, at least 0 (``visual_change``).
-        succeeded: Whether the task is done at the last frame.
         reached: Whether it was done at some time; then time without a stage after the procedure's last one
             is time in which it was done.
         usual: The change that a completed run of each stage takes, from ``usual_change``. The episode's own
@@ -169,8 +165,6 @@ def usual_change(
     """Return the median change of the completed first runs of each stage, over episodes; only stages that have one.
 
     Args:
-        episodes: The visits of each episode.
-        change: The change at each frame of each episode.
         names: The stages of the procedure, in order.
     """
     changes: dict[str, list[float]] = {}

@@ -49,7 +49,6 @@ def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...
     """Return the episode's stages by start time.
 
     Args:
-        episode: An episode with its labels joined.
         scheme: Which of a LeRobot dataset's annotations: ``"sparse"``, ``"dense"`` or ``"subtask"`` (the
             unprefixed columns). Without it the labels joined last, else the first of these that exists.
 

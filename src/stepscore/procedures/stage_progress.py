@@ -88,7 +88,6 @@ def sarm_stage_tau(
     used: y is linear in time. LeRobot takes an unknown name for stage 0; here it is an error.
 
     Args:
-        spans: The episode's stages by time.
         names: The procedure's K stages, in order.
         times: Timestamps in seconds.
         last_s: Time of the episode's last frame, for K = 1; the last of ``times`` if not given.
@@ -124,10 +123,8 @@ def sarm_progress(
     normalize_stage_tau). Shares (.1, .3, .6) and y = 1.5 give 0.25.
 
     Args:
-        spans: The episode's stages by time.
         alphas: Share of each stage by name, in the order of the procedure; see ``temporal_proportions``.
         times: Timestamps in seconds.
-        last_s: As in :func:`sarm_stage_tau`.
     """
     return stage_tau_progress(sarm_stage_tau(spans, list(alphas), times, last_s), list(alphas.values()))
 

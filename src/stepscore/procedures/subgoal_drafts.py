@@ -33,7 +33,6 @@ class SubgoalDraft:
         instruction: The task's instruction, from which they were drafted.
         subgoals: The subgoals in order, unreviewed.
         success: Whether success counts ``ever`` or only where it ``holds`` at the end.
-        model: The model's name.
         task: The task as episodes name it, under which they are written; ``None``: the instruction.
     """
 
@@ -69,11 +68,8 @@ def plan_subgoals(
     """Draft ordered subgoals for an instruction, marked as unreviewed.
 
     Args:
-        instruction: The text the robot is given.
         model: The model that drafts; it must accept images if there is an episode.
-        folder: Where attempts are recorded.
         episode: A rollout of the task; some of its frames are in the request.
-        call_options: Budget, prices and cache.
         structured: Hold the answer to the JSON that the question asks for. ``None`` does so where the model supports
             it.
 
@@ -124,10 +120,6 @@ def plan_tasks(
     Args:
         episodes: The episodes; a task is named by ``task``, else by the instruction.
         model: The model that drafts; where it accepts images, frames of the episode are in the request.
-        folder: Where attempts are recorded.
-        call_options: Budget, prices and cache.
-        structured: As in :func:`plan_subgoals`.
-        on_done: Called with each draft.
 
     Returns:
         The drafts in the order of the episodes, and task to error for those that could not be drafted.

@@ -78,7 +78,6 @@ def visual_change(view: View, size: int = CHANGE_SIZE, noise: float = NOISE_LEVE
     does.
 
     Args:
-        view: The camera.
         size: Longer side of the compared images in pixels; small ones average noise away.
         noise: Grey levels that are taken for noise; 0 counts everything.
     """

@@ -36,14 +36,7 @@ SHARES = tuple(share / 10 for share in range(10, 0, -1))
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Episodes whose probability lies in one bin.
-
-    Attributes:
-        low: Lower edge.
-        high: Upper edge.
-        predicted: Their mean probability.
-        labelled: Share of them that succeeded.
-    """
+    """Episodes whose probability lies in one bin."""
 
     low: float
     high: float
@@ -53,13 +46,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class AcceptedShare:
-    """The surest verdicts.
-
-    Attributes:
-        coverage: Share of all that they are.
-        confidence: How sure the least sure of them is.
-        risk: Share of them that are wrong.
-    """
+    """The surest verdicts."""
 
     coverage: float
     confidence: float
@@ -71,17 +58,12 @@ class Abstention:
     """What to accept of one judge.
 
     Attributes:
-        judge: The judge's name.
-        max_error: The error allowed among accepted verdicts.
         n: Labelled episodes with a calibrated probability, of scenes that the map was not fitted on.
         left_out: Labelled episodes left out since the map was fitted on them or their scene.
         bins: The reliability diagram; bins without an episode are left out.
-        ece: Expected calibration error.
-        balanced_ece: The same with successes and failures weighed equally, as the map weighs them.
         shares: The error among the surest tenth, two tenths and so on, the whole first.
         threshold: Border of confidence chosen on all episodes, for the next ones; infinite where none will do.
         accepted: Share accepted by borders chosen on other scenes.
-        error: Share of these that are wrong.
     """
 
     judge: str
@@ -141,9 +123,7 @@ def abstention(runs: Run | Sequence[Run], *, max_error: float = 0.05, seed: int 
     """Return what to accept of each judge; runs of one protocol are taken together, those uncalibrated left out.
 
     Args:
-        runs: One run, or several.
         max_error: Error allowed among accepted verdicts, above 0 and below 0.5.
-        seed: Seed of the folds.
     """
     if not 0 < max_error < 0.5:
         raise OptionError(f"max-error is {max_error}; expected a share above 0 and below 0.5, as 0.05.")

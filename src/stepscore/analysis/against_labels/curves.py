@@ -62,8 +62,6 @@ def curve_agreement(
     """Estimate how far a judge's curves agree with labelled progress and stages; empty without such labels.
 
     Args:
-        judge: The judge's name.
-        metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`.
         stages: The judge's own stages, of :func:`judged_stages`.
     """

@@ -34,9 +34,6 @@ class PolicyError:
     """A judge's success rate, or mean final progress, of one policy beside the label's.
 
     Attributes:
-        policy: The policy.
-        by_judge: Rate or mean by judge.
-        by_label: The same by label, of the same episodes.
         error: The former less the latter, -1..1; above 0 the judge is too kind.
     """
 
@@ -51,12 +48,8 @@ class PolicyDifference:
     """How much kinder a judge is to one policy than to another, against labels.
 
     Attributes:
-        favoured: The policy that it is kinder to.
-        other: The policy it is compared with.
         difference: Error of the former less error of the latter; paired on scenes where they share them.
         p_value: Two-sided; at most 0.05 exactly where the interval of the difference excludes 0.
-        q_value: Adjusted for all pairs of policies.
-        pairs: How many pairs of policies it is adjusted for.
     """
 
     favoured: str
@@ -96,10 +89,6 @@ class PolicyAgreement:
     """A judge against labels, policy by policy.
 
     Attributes:
-        judge: The judge's name.
-        errors: Of every policy.
-        differences: Of every pair of policies, the largest first.
-        ranking: Of the policies, by judge and by label.
         quantity: ``success``, or ``progress`` at the end.
         group: What the episodes share; empty for all.
     """
@@ -148,8 +137,6 @@ def policy_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()
     """Compare a judge with labels policy by policy; empty where fewer than two policies have an answer and a label.
 
     Args:
-        judge: The judge's name.
-        metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`; policy is left out of it.
     """
     groups = list(episode_groups(metrics, [name for name in by if name != "policy"]))
@@ -207,10 +194,8 @@ def policies_by_protocol(
     """Return whom each judge favours; runs of one protocol, which may hold a policy each, are taken together.
 
     Args:
-        runs: The runs.
         by: What makes a group; see :func:`policy_agreement`.
         held_out: Leave out the episodes that a calibration map was fitted on.
-        measured: Of each run, where they are measured already.
         only: Ids of the episodes to compare; all if not given.
     """
     together: dict[str, list[int]] = {}

@@ -41,7 +41,6 @@ class FirstFailure:
         policy: Its name; ``None`` for episodes whose policy is unknown.
         phrase: E.g. ``misses the last subgoal in 5 of 8, the first subgoal in 3``.
         source: What it rests on: verdicts on subgoals by ``label`` or ``judge``, or the failure ``modes`` of curves.
-        n: Episodes whose outcome is known.
         counts: Subgoal, or failure mode, to the episodes that fail there first.
     """
 
@@ -58,8 +57,6 @@ def first_failures(
     """Return where each policy fails first, the policies in the order of their names, unknown last.
 
     Args:
-        runs: The runs of one protocol.
-        metrics: Of these runs, each episode once.
         modes: Their failure modes, where they are known already.
     """
     found = failure_modes_by_policy(metrics) if modes is None else modes

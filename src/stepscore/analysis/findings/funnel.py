@@ -26,7 +26,6 @@ class SubgoalRows:
         source: Whose they are: labels where any episode of the run has them, else the judge's.
         rows: Per episode the subgoals' names in order, and 1, 0 or NaN for each.
         scenes: The scene of each episode; ``None`` where it shares none.
-        tasks: The task of each.
     """
 
     source: VerdictSource
@@ -40,11 +39,8 @@ class Funnel:
     """How many of a policy's episodes reach each subgoal, counted from the first.
 
     Attributes:
-        policy: The policy.
         source: Whose verdicts: ``label`` or ``judge``.
         names: The subgoals, where all episodes have the same; else ``subgoal 1`` and so on.
-        reached: Share of episodes that reach each.
-        tasks: Tasks that it is over.
         left_out: Episodes of tasks with another number of subgoals, which have no place in it.
     """
 
@@ -60,7 +56,6 @@ def subgoal_rows(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> dict[str
     """Return the verdicts on the subgoals of each policy; by label where the runs have such labels, else by judge.
 
     Args:
-        runs: The runs of one protocol.
         metrics: Of these runs; episodes that are not in it are left out.
     """
     wanted = {(row["run"], row["episode_id"]) for row in metrics.episodes}
@@ -90,10 +85,6 @@ def subgoal_funnels(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> tuple
 
     Tasks are pooled by place in the order: the first subgoal of each is the first. Where tasks differ in how many
     they have, those with the most common number are pooled, the same for every policy.
-
-    Args:
-        runs: The runs of one protocol.
-        metrics: Of these runs, each episode once.
     """
     by_policy = subgoal_rows(runs, metrics)
     lengths = Counter(len(goals) for rows in by_policy.values() for goals, _ in rows.rows)

@@ -52,12 +52,9 @@ class Opening:
     """What a report opens with.
 
     Attributes:
-        sentences: Who is best, and whether that is certain.
         notes: What limits the sentences: where success is from, what is unknown, what so few rollouts can show.
         metric: What they are about: ``success_label``, ``success_judge`` or ``MP``; empty where nothing is known.
         tiers: The policies, best first; every policy of a tier is shown to be better than those of later tiers.
-        estimates: Policy to the Estimate of the metric.
-        comparisons: The comparisons behind them.
     """
 
     sentences: tuple[str, ...]
@@ -74,11 +71,7 @@ class Opening:
 
 
 def opening_sentences(metrics: EpisodeMetrics) -> Opening:
-    """Return which policy is best and whether these episodes show it.
-
-    Args:
-        metrics: Of one run or several, each episode once.
-    """
+    """Return which policy is best and whether these episodes show it."""
     found = _opening(policy_metrics(metrics))
     unseen = baseline_note(metrics.episodes)
     return replace(

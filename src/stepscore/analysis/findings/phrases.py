@@ -106,10 +106,6 @@ def tiers_of(order: Sequence[Policy], beats: Beats) -> list[tuple[Policy, ...]]:
 
     Policies stay in one tier where that does not hold for a single pair: of A, B and C with only A better than C
     shown, there is one tier.
-
-    Args:
-        order: The policies by value, best first.
-        beats: The pairs whose difference is shown.
     """
     tiers: list[tuple[Policy, ...]] = []
     start = 0
@@ -127,9 +123,6 @@ def tier_sentences(
 
     Args:
         tiers: From :func:`tiers_of`.
-        beats: The pairs whose difference is shown.
-        counts: Rollouts of each policy.
-        verb: How one is better.
     """
     sentences = [_tiers(tiers, verb)] if len(tiers) > 1 else []
     return sentences + ([_within(tiers[0], beats, counts, verb)] if len(tiers[0]) > 1 else [])

@@ -23,10 +23,7 @@ class Findings:
 
     Attributes:
         opening: Which policy is best, and whether that is certain.
-        first_failures: Where each policy fails first.
         funnels: How many of each policy's episodes reach each subgoal; empty without verdicts or labels of them.
-        worst: The failures to look at first.
-        trust: How far the judge may be trusted here.
     """
 
     opening: Opening
@@ -46,10 +43,8 @@ def run_findings(
     """Return what one run shows, or several of one protocol.
 
     Args:
-        runs: The run, or runs.
         metrics: Of these runs, each episode once, where they are measured already.
         modes: The failure modes of these metrics, where they are known already.
-        most_failures: How many of the worst failures to return.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     measured = measure_episodes(opened) if metrics is None else metrics

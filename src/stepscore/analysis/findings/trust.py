@@ -50,7 +50,6 @@ class JudgeTrust:
     """How far a judge may be trusted on these episodes.
 
     Attributes:
-        judge: The judge's name.
         aspects: The four answers, in order; those that do not apply (no curve, no verdicts) are left out.
         notes: Sentences that belong beside them: what was left out, drawn or is not calibrated.
     """
@@ -88,7 +87,6 @@ def judge_trust(runs: Run | Sequence[Run], metrics: EpisodeMetrics | None = None
     """Return how far the judge of one run, or of several of one protocol, may be trusted on their episodes.
 
     Args:
-        runs: The run, or runs.
         metrics: Of these runs, each episode once, where they are measured already.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)

@@ -41,7 +41,6 @@ class TrustAspect:
         answer: ``yes``, ``no`` or ``unknown``.
         sentence: What was found, as the rest of a sentence about the judge.
         estimates: The numbers behind it by name; those of the baseline begin with ``baseline``.
-        n: Episodes, or verdicts on subgoals, behind it.
     """
 
     aspect: Aspect

@@ -51,10 +51,6 @@ class WorstFailure:
     """A failed episode worth looking at.
 
     Attributes:
-        run: Its run folder.
-        episode_id: Its id.
-        policy: Its policy.
-        task: Its task, or its instruction.
         source: Where its failure is from: ``label`` or ``judge``.
         worst: The time to look at; ``None`` without a known curve.
     """
@@ -76,7 +72,6 @@ def worst_time(times: ArrayLike, progress: ArrayLike) -> WorstTime | None:
     """Return the time to look at in a curve; ``None`` where fewer than two samples are known.
 
     Args:
-        times: Seconds.
         progress: 0..1; NaN where unknown.
     """
     # The page keeps 9 decimals; what depends on finer ones would differ there.
@@ -109,10 +104,6 @@ def worst_failures(metrics: EpisodeMetrics, most: int = 6) -> tuple[WorstFailure
 
     The next one is always the most severe, where each that was taken before makes others of its policy, its task, and
     of both, worth less (:data:`AGAIN`).
-
-    Args:
-        metrics: Of runs of one protocol, each episode once.
-        most: How many to return.
     """
     source: Literal["label", "judge"] = (
         "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"

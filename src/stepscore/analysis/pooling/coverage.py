@@ -48,7 +48,6 @@ def nothing_known_note(values: Mapping[str, FloatArray], n: int) -> str:
 
     Args:
         values: Metric to its value in each episode; NaN where unknown.
-        n: Episodes.
     """
     known = {
         name for name, found in values.items() if name != "coverage" and not bool(np.all(np.isnan(found)))

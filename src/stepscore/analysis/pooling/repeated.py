@@ -31,7 +31,6 @@ def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]
 
     Args:
         rows: Episodes with fingerprint, instruction, protocol, success score, error and run folder.
-        curves: Their curves.
 
     Raises:
         OptionError: An episode has another curve or success score under the same protocol in another run.
@@ -102,7 +101,6 @@ def copied_trials(
     Args:
         rows: Episodes with policy, task, instruction, pair, protocol, fingerprint, n_frames, success, error and
             metadata.
-        curves: Their curves.
         without: Places that do not count anyway.
     """
     counted = sorted(set(range(len(rows))) - set(without))

@@ -49,7 +49,6 @@ def fixed_in_both(choice: SceneChoice, a: SceneLabels, b: SceneLabels) -> int:
         choice: ``auto`` fixes fewer than ten shared scenes in some of which a group has several trials, if at least
             half of the scenes of the group with fewer are shared.
         a: The scene of each trial of A; trials without one do not count.
-        b: The same for B.
     """
     scenes_a, scenes_b = set(a) - {None}, set(b) - {None}
     shared = scenes_a & scenes_b

@@ -28,12 +28,7 @@ SIGNIFICANT = 0.05
 
 
 def comparison_tables(compared: Sequence[GroupComparison], notes: Sequence[str] = ()) -> list[PrintedTable]:
-    """Return a table for each pair of groups; the last has the notes that belong to all.
-
-    Args:
-        compared: The rows of :func:`stepscore.compare`.
-        notes: Its notes.
-    """
+    """Return a table for each pair of groups; the last has the notes that belong to all."""
     pairs: dict[tuple[str, str], list[GroupComparison]] = {}
     for row in compared:
         pairs.setdefault((group_name(row.a), group_name(row.b)), []).append(row)

@@ -35,8 +35,6 @@ def metric_table(
 
     Args:
         estimates: From :func:`grouped_estimates`; conditioned ones are left out.
-        revision: The OPD revision, for the title.
-        note: The sentence below the table.
         success_name: What success by judge is called, from ``EpisodeMetrics.success_name``.
     """
     unconditioned = [row for row in estimates if "|" not in row.metric]
@@ -136,7 +134,6 @@ def distribution_tables(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[
     """Return the distribution of every known metric over episodes, a table for each group.
 
     Args:
-        episodes: The metrics of every episode.
         apart: What is never pooled: the judge, where there are several.
     """
     return [

@@ -30,11 +30,7 @@ class BenchOptions:
 
     Attributes:
         views: Give judges only these views.
-        workers: As in :func:`stepscore.score`.
         call_options: As in :func:`stepscore.score`; the budget is that of the whole board.
-        base_url: URL of the API of served models.
-        front: The accuracy of the Pareto front.
-        measured_by: Who measures; stated in the rows.
         further: Options that the commands of rows need to name the same data, such as the labels.
     """
 
@@ -52,9 +48,7 @@ class Opened:
     """An entry with its judge.
 
     Attributes:
-        entry: What is measured.
         judge: Its judge; ``None`` where its model lacks what the judge needs.
-        reason: Why there is none.
     """
 
     entry: Entry
@@ -64,10 +58,6 @@ class Opened:
 
 def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[Opened]:
     """Return the judges of entries, the clock, the constant and the image difference among them.
-
-    Args:
-        entries: What to measure.
-        base_url: URL of the API of served models.
 
     Raises:
         StepScoreError: A name or an option is wrong; nothing was measured.
@@ -128,12 +118,7 @@ def bench(
     was stopped, and adds judges to it.
 
     Args:
-        benchmark: The benchmark.
         entries: From :func:`open_entries`.
-        out: The board's folder.
-        options: Budget, views, front.
-        on_start: Called before each run with its name and number of videos.
-        on_done: Called after each judged video.
 
     Raises:
         BudgetError: The budget is spent; a larger one goes on.

@@ -36,14 +36,7 @@ class BenchmarkParts:
     """Where the parts of a benchmark are.
 
     Attributes:
-        source: The episodes.
-        name: Its name.
-        description: What it is, in a sentence or two.
         seed: Random seed it was made with; ``None`` where there is none.
-        labels: Labels to join.
-        subgoals: Subgoals of each task.
-        pairs: Pairs of timestamps.
-        questions: Questions with exact answers.
         goal: Goal images for judges that look at them, as in :func:`stepscore.open_episodes`.
     """
 
@@ -117,12 +110,9 @@ class Benchmark:
     """A benchmark, opened.
 
     Attributes:
-        parts: Where its parts are.
-        episodes: Its episodes.
         open_with: Opens the same episodes with goal images, for judges that look at them.
         pairs: Its pairs; empty where it has none.
         questions: Its questions; empty where it has none.
-        shown_as: The source as the commands of rows name it.
     """
 
     parts: BenchmarkParts
@@ -134,11 +124,7 @@ class Benchmark:
 
     @cached_property
     def with_goals(self) -> Episodes:
-        """Its episodes with goal images, where it names some.
-
-        Raises:
-            StepScoreError: An episode has none.
-        """
+        """Its episodes with goal images, where it names some."""
         return self.episodes if self.parts.goal is None else self.open_with(self.parts.goal)
 
     @cached_property
@@ -184,11 +170,7 @@ class Benchmark:
         return {name: described[name] for name in ("name", "seed", "episodes", "fingerprint")}
 
     def videos(self, *, goals: bool) -> tuple[Episodes, Mapping[str, Episode], Mapping[str, Episode]]:
-        """Return the episodes, and the videos of pairs and of questions by their ids.
-
-        Args:
-            goals: Whether with goal images.
-        """
+        """Return the episodes, and the videos of pairs and of questions by their ids."""
         episodes = self.with_goals if goals else self.episodes
         by_id = {episode.id: episode for episode in episodes}
         return episodes, pair_videos(self.pairs, by_id), question_videos(self.questions, by_id)
@@ -205,11 +187,7 @@ def open_benchmark(
     """Open a benchmark: list its episodes, read its pairs and questions. Decodes nothing.
 
     Args:
-        parts: Where its parts are.
-        shown_as: The source as commands name it.
         task: Only episodes of this task; pairs and questions about others are left out.
-        limit: Only the first episodes.
-        reader: As in :func:`stepscore.open_episodes`.
 
     Raises:
         OptionError: No episode has a label.

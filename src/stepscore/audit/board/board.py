@@ -44,7 +44,6 @@ class Board:
     Attributes:
         benchmark: What ``board.json`` says of the data.
         rows: The rows: judges by the front's accuracy, the best first, then trivial ones.
-        front: The accuracy of the Pareto front.
     """
 
     benchmark: Mapping[str, Any]
@@ -98,11 +97,6 @@ def front_metric(name: str) -> BoardMetric:
 
 def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
     """Return the board of all rows in a folder.
-
-    Args:
-        folder: The board's folder.
-        benchmark: The benchmark they were measured on.
-        front: The accuracy of the Pareto front.
 
     Raises:
         RunError: A row there is of other data.
@@ -213,11 +207,6 @@ def front_labels(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) 
     """Return the labels of the rows on the Pareto front; rows that are equal are all on it.
 
     Point estimates decide. Claims of others are not compared.
-
-    Args:
-        rows: The rows.
-        metric: The accuracy.
-        kind: The cost.
     """
     sign = 1.0 if metric.better == "higher" else -1.0
     known = [

@@ -16,11 +16,6 @@ class BoardMetric:
 
     Attributes:
         name: Its key in ``board.json``.
-        title: Its head.
-        better: Which values are better.
-        percent: Whether people read it in percent.
-        needs: What a judge has to give for it.
-        about: What it is.
     """
 
     name: str
@@ -107,14 +102,7 @@ _ROWS: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Published:
-    """A judge as others measured it.
-
-    Attributes:
-        label: Its name.
-        source: Where the figures are from.
-        note: How they are to be read.
-        values: Figures by name.
-    """
+    """A judge as others measured it."""
 
     label: str
     source: str

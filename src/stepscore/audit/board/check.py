@@ -28,10 +28,7 @@ class RowCheck:
     """A row beside the same measured again.
 
     Attributes:
-        claimed: The row.
-        again: The same, measured here.
         curve_difference: Largest difference of progress at a point; infinite where points differ.
-        videos_apart: Videos on which the two differ.
         problems: Why it does not reproduce; empty where it does.
     """
 
@@ -79,14 +76,9 @@ def check_row(
     no file opened and no code of other packages run unless the caller names it too; see ``safe_row.py``.
 
     Args:
-        row: The row.
-        benchmark: The benchmark that it says it was measured on.
-        out: Folder of the new runs.
         options: Budget, views; the cache is not used.
         models: Models that may be asked, with options of the caller's own.
         judges: Judges that the caller names, with the options that name models or files; a row may have the same.
-        on_start: As in :func:`bench`.
-        on_done: As in :func:`bench`.
 
     Raises:
         OptionError: The row may not be run as it is; the message has the command that names its model.

@@ -27,10 +27,7 @@ class Entry:
     """A judge with its model, to be measured.
 
     Attributes:
-        judge: The judge's name.
         model: The model string; ``None`` for a judge without one.
-        options: Options of the judge.
-        model_options: Options of the model.
         label: Its name on the board; by default made of the others.
     """
 
@@ -51,12 +48,7 @@ class Entry:
         return words if self.model is None else [*words, "--models", named(self.model, self.model_options)]
 
     def command(self, source: str, rest: Sequence[str] = ()) -> str:
-        """Return the command that measures it.
-
-        Args:
-            source: The dataset.
-            rest: Further options, as the labels.
-        """
+        """Return the command that measures it."""
         return shlex.join(["stepscore", "bench", source, *rest, *self.words(), "-o", "BOARD"])
 
 
@@ -87,21 +79,13 @@ def split_entry(text: str) -> tuple[str, list[str]]:
 
 
 def takes_model(judge: str) -> bool:
-    """Return whether a judge is asked to be given a model.
-
-    Raises:
-        UnknownNameError: There is no such judge; the message has the closest.
-    """
+    """Return whether a judge is asked to be given a model."""
     factory: Callable[..., object] = judge_registry.get(judge)
     return "model" in inspect.signature(factory).parameters
 
 
 def combined(judges: Sequence[Entry], models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Entry]:
     """Return every judge with every model; one that asks none stands once.
-
-    Args:
-        judges: Judges with their options.
-        models: Model strings with their options.
 
     Raises:
         OptionError: A judge needs a model, and none is given.

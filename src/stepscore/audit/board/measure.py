@@ -54,8 +54,6 @@ def row_estimates(
     """Return the estimates of a row by metric, and why the others are missing.
 
     Args:
-        benchmark: The benchmark.
-        recorded: The judge's run over its episodes.
         changed: Its run over the changed videos that pairs and questions are about.
         videos: Videos of pairs and of questions, by their ids.
     """
@@ -179,7 +177,6 @@ def runs_cost(runs: Sequence[Run], prices: Sequence[Price | None]) -> Cost:
     """Return what some runs cost, all their videos together; cached answers count as if they had been asked for.
 
     Args:
-        runs: The runs of one judge.
         prices: The price of each model that it asks; ``None`` where it is not known.
     """
     rows = [row for run in runs for row in run.usage().to_pylist()]

@@ -21,11 +21,7 @@ Stages = Mapping[str, Sequence[float]]
 
 
 def question_videos(questions: Sequence[Question], episodes: Mapping[str, Episode]) -> Mapping[str, Episode]:
-    """Return the video of every question, by the question's id: the episode, or its beginning.
-
-    Raises:
-        ManifestError: A question is about an episode that is not there.
-    """
+    """Return the video of every question, by the question's id: the episode, or its beginning."""
     beginnings: dict[tuple[str, float], Episode] = {}
     videos = {}
     for question in questions:
@@ -61,10 +57,7 @@ def score_questions(
     ============  ==================================================================================================
 
     Args:
-        questions: The questions.
-        videos: The video of each, by its id.
         said: What the judge said, by id of the videos' episodes.
-        stages: Its own stages, where it states any.
     """
     kinds: dict[str, tuple[Callable[..., float], Callable[..., Estimate]]] = {
         "progress": (_progress, level_estimate),

@@ -53,14 +53,8 @@ class Question:
     """A question.
 
     Attributes:
-        id: Unique within its file.
-        kind: What is asked.
-        episode: Id of the episode.
         to_s: The video is shown up to this second; ``None`` where all of it is.
-        text: The question in words.
         steps: The task's subgoals or, for a segmentation, its stages, in order.
-        answer: The exact answer.
-        task: The episode's task.
         scene: The scene, shared by episodes that are not independent; empty where not known.
     """
 

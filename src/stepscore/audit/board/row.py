@@ -22,10 +22,7 @@ class Cost:
 
     Attributes:
         videos: Videos judged: episodes, and those of pairs and questions.
-        calls: Calls to models, cached ones included.
-        images: Images that they were shown.
         tokens_in: Tokens read; 0 where a model does not count them.
-        tokens_out: Tokens written.
         cost: Money; ``None`` where a price is not known.
         seconds_per_episode: Time to judge one video on the machine that measured, cached answers left out; ``None``
             where all were cached. No part of what is reproducible.
@@ -50,7 +47,6 @@ class Points:
     """What a judge said of one video.
 
     Attributes:
-        time_s: Seconds of its points.
         progress: Progress at them; ``None`` where unknown.
         success_score: Its score of success; ``None`` where it gives none.
         verdicts: ``yes``, ``no`` or ``unknown`` by subgoal.
@@ -67,23 +63,12 @@ class BoardRow:
     """One judge with one model on one benchmark.
 
     Attributes:
-        label: Its name on the board.
-        judge: The judge's name.
         model: The model string; ``None`` for a judge without one.
-        options: The judge's options, as given.
-        model_options: The model's options, as given.
         protocol_hash: Hash of all that can change a number; empty where nothing was judged.
-        protocol: That, as JSON values.
         benchmark: Name, seed, number of episodes and fingerprint of the data.
-        estimates: By metric.
-        missing: By metric: why there is no number.
-        cost: What it cost.
-        command: The command that reproduces it.
         measured_by: Who measured it; empty where not stated.
         claimed_by: Whose claim it is, where it comes from a file; ``None`` where it was measured here.
         reason: Why nothing was judged; ``None`` where it was.
-        trivial: Whether the judge knows nothing of the task.
-        curves: What it said, by id of the video.
     """
 
     label: str
@@ -115,11 +100,7 @@ class BoardRow:
         return None if found is None else finite_or_none(found.value)
 
     def on_board(self, *, pareto: bool) -> dict[str, Any]:
-        """Return the row as ``board.json`` has it.
-
-        Args:
-            pareto: Whether it is on the Pareto front.
-        """
+        """Return the row as ``board.json`` has it."""
         return {
             "label": self.label,
             "judge": self.judge,

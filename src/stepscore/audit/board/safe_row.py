@@ -38,13 +38,8 @@ def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: S
     """Return what a row measured, if it may be run.
 
     Args:
-        row: The row.
         models: Models that the user names, with options of the user's own.
         judges: Judges that the user names; a row may set an option of theirs to the same value.
-
-    Raises:
-        OptionError: The row names a judge that is not installed, a judge of another package, a model or a file that
-            the user does not name, or an option that no row may set. The message has the option that names it.
     """
     if row.judge not in judge_registry.names():
         raise OptionError(
@@ -112,13 +107,7 @@ class _User:
         given: Mapping[str, Any],
         named: Iterable[Mapping[str, Any]],
     ) -> Iterator[tuple[str, object, str]]:
-        """Yield each option with a value that it may not have, and why.
-
-        Args:
-            make: What takes the options.
-            given: The options of the row.
-            named: Options that the user names.
-        """
+        """Yield each option with a value that it may not have, and why."""
         declared = {} if make is None else declared_options(make)
         for option, value in given.items():
             if any(option in mine and _same(mine[option], value) for mine in named):

@@ -105,11 +105,7 @@ class RowSchema(BaseModel):
     missing: dict[Name, Text] = {}
 
     def row(self, **others: Any) -> BoardRow:
-        """Return the row.
-
-        Args:
-            others: Its other fields.
-        """
+        """Return the row."""
         return BoardRow(
             label=self.label,
             judge=self.judge,
@@ -252,7 +248,6 @@ def read_stored_board(path: Path, error_type: type[StepScoreError] = ManifestErr
     """Read ``board.json`` as it is.
 
     Args:
-        path: The file.
         error_type: What is raised where it cannot be read, or is not a board; the message names the field.
     """
     try:

@@ -151,11 +151,7 @@ def bounded_cell(
     """Return a cell with an estimate and its interval; a dash where it is unknown.
 
     Args:
-        estimate: The estimate.
         metric: The name that ``--json`` has for it.
-        form: Format of its numbers.
-        scale: What they are multiplied with for people.
-        note: What belongs to this cell alone.
     """
     if estimate is None or math.isnan(estimate.value):
         return Cell(UNKNOWN)

@@ -59,12 +59,7 @@ class TableCell:
     """A number of the tables.
 
     Attributes:
-        model: Whose answers.
-        table: Which table.
-        row: Its row.
-        column: Its column.
         estimate: The number; ``None`` where there is none.
-        reason: Why there is none.
         published: What TOPReward's authors report for it; empty where nothing.
     """
 
@@ -91,9 +86,6 @@ def topreward_cells(
 
     Args:
         board: A board with the rows of :func:`topreward_entries`.
-        folder: Its folder.
-        model: The model string of those rows.
-        options: The model's options.
     """
     rows = {row.label: row for row in board.rows}
 

@@ -45,12 +45,7 @@ PAIR = (Question(BEFORE, AFTER),)
 
 @dataclass(frozen=True)
 class Compare:
-    """Asks a judge that compares frames some questions about an episode; the answers are facts of its judgement.
-
-    Attributes:
-        comparer: The judge.
-        questions: What it is asked.
-    """
+    """Asks a judge that compares frames some questions about an episode; the answers are facts of its judgement."""
 
     comparer: Judge
     questions: tuple[Question, ...] = PAIR
@@ -115,7 +110,6 @@ def pair_clips(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> list[Epi
     """Return an episode of four frames for each pair, called by its id: start, BEFORE, AFTER, end.
 
     Args:
-        pairs: The pairs.
         videos: Their videos, from :func:`pair_videos`.
     """
     return [_clip(pair, videos[pair.id]) for pair in pairs]

@@ -40,12 +40,7 @@ Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class Consistency:
-    """How far a judge agrees with itself.
-
-    Attributes:
-        judge: The judge's name.
-        measures: The numbers.
-    """
+    """How far a judge agrees with itself."""
 
     judge: str
     measures: tuple[Measure, ...]
@@ -68,13 +63,10 @@ def ask_consistency(
     """Ask what the plan holds, each part in a run folder of its own, and return the runs by name.
 
     Args:
-        plan: The plan.
         folder: The folder of the runs; existing ones are gone on with.
         views: Give the judge only these views.
         call_options: Cache and prices; the budget is that of all parts together.
         spent_by: Runs whose calls count against the same budget.
-        on_start: Called before each part with its name and number of episodes.
-        on_done: Called after each judged episode.
     """
     options = call_options or CallOptions()
     runs: dict[str, Run] = {}
@@ -109,11 +101,8 @@ def measure_consistency(
     """Measure what the answers show.
 
     Args:
-        judge: The judge's name.
-        plan: What was asked.
         runs: The answers, from :func:`ask_consistency`.
         changes: The judge's answer about every pair, by the pair's id.
-        pairs: All pairs.
     """
     measures = _of_pairs(plan, compared(runs["pairs"]), changes)
     if "triples" in runs:

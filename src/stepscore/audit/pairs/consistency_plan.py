@@ -35,8 +35,6 @@ class ConsistencyOptions:
     Attributes:
         pairs: Pairs that are asked again, and triples of frames.
         repeats: How often each of those pairs is asked once more.
-        episodes: Whole episodes that are judged.
-        seed: Random seed of the choices.
     """
 
     pairs: Annotated[int, Range(1, MANY)] = 60
@@ -59,12 +57,8 @@ class ConsistencyPlan:
     """What is asked.
 
     Attributes:
-        pairs: The pairs that are asked again.
-        triples: The clips of three frames.
-        episodes: The whole episodes.
         parts: The runs by the name of their folder: ``pairs``, ``triples``, ``curves-16`` ...
         points: Points of the curves, most first; empty where the judge cannot be sampled differently.
-        repeats: How often each pair is asked once more.
     """
 
     pairs: tuple[Pair, ...]
@@ -90,11 +84,8 @@ def plan_consistency(
     """Choose what is asked; the choice depends on the seed and on the ids alone.
 
     Args:
-        judge: A judge that compares frames.
-        pairs: The pairs.
         clips: The clip of each, from :func:`pair_clips`.
         episodes: The recorded episodes by id; empty where the pairs are of a file without episodes.
-        options: How much is asked.
     """
     again = tuple(sorted(pairs, key=lambda one: _drawn("pair", options.seed, one.id))[: options.pairs])
     by_id = {clip.id: clip for clip in clips}

@@ -38,14 +38,8 @@ class Pair:
     """Two timestamps of one video.
 
     Attributes:
-        id: Unique within its file.
-        episode: Id of the episode.
         played: Whether the episode is shown as recorded or backwards; times count in the video shown.
-        before_s: The earlier timestamp.
-        after_s: The later timestamp.
-        change: True progress after, less before.
         span: The size of the change; ``None`` where a file states neither.
-        task: The episode's task.
         scene: The scene, shared by episodes that are not independent; empty where not known.
         hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known, NaN
             where of the change only its sign is known.

@@ -52,7 +52,6 @@ class PairFile:
     """The pairs of a file.
 
     Attributes:
-        pairs: The pairs.
         clips: The images of each as an episode: start, BEFORE, AFTER.
         undirected: Records without a direction, which were left out: their label is 0.
     """

@@ -41,9 +41,7 @@ class AskedPairs:
     """What a judge is asked about.
 
     Attributes:
-        pairs: The pairs.
         videos: The video of each pair, by its id; empty for pairs of images.
-        clips: A clip of the two frames of each pair.
         episodes: The recorded episodes, by id; empty for pairs of images.
     """
 
@@ -64,7 +62,6 @@ def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
     """Return what is scored: what is asked for, else direct comparison where the judge can compare.
 
     Args:
-        judge: The judge.
         by: The value of ``--by``.
         consistency: Whether the judge is held against itself, which only comparisons can be.
     """
@@ -100,12 +97,7 @@ class PairTestResult:
     """What a judge's answers about pairs show.
 
     Attributes:
-        judge: The judge's name.
-        by: What was scored.
-        results: Its score and those of the trivial answers.
-        resolution: How small a change it tells.
         consistency: Whether its answers fit together; ``None`` where that was not asked.
-        runs: All runs.
     """
 
     judge: str
@@ -134,9 +126,6 @@ class PairTest:
     """A judge on pairs.
 
     Attributes:
-        asked: The pairs.
-        judge: The judge.
-        by: What is scored.
         plan: What else it is asked, to be held against itself; ``None`` for nothing.
     """
 
@@ -168,11 +157,8 @@ class PairTest:
         """Ask, and return what the answers show.
 
         Args:
-            folder: The run folder; an existing one is resumed.
             views: Give the judge only these views.
             call_options: Budget, prices and cache; the budget is that of all runs together.
-            on_start: Called before each run with its name and number of episodes.
-            on_done: Called after each judged episode.
         """
         shown, name = self.shown, self.judge.name
         if on_start is not None:

@@ -19,12 +19,9 @@ class Resolution:
     """How fine a judge's answers about pairs are.
 
     Attributes:
-        judge: The judge's name.
-        by: What was scored.
         bins: Sign accuracy and ties by size of the true hop, smallest first; bins without a pair are left out (R1).
         answers: Number and distance of the values that it returns (R3).
         resolved: Lower end of the smallest bin with an accuracy of at least 0.75 (R2); ``None`` where none has it.
-        surely_resolved: The same by the lower end of the accuracy's interval.
     """
 
     judge: str
@@ -56,10 +53,8 @@ def measure_resolution(
     """Measure accuracy by size of the true hop, and the levels of the answers.
 
     Args:
-        judge: The judge's name.
         pairs: The pairs; one without a known hop is binned by its change, and left out where that is a sign alone.
         changes: The judged change of each, NaN where unknown.
-        by: What was scored.
     """
     judged = np.asarray(changes, dtype=np.float64)
     size = np.round([abs(pair.size) for pair in pairs], 9)

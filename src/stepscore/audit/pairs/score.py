@@ -30,11 +30,7 @@ class SpanScore:
 
     Attributes:
         span: The span, or ``"all"``.
-        accuracy: Share of right signs, a tie one half.
-        advances: The same on pairs that advance.
-        regressions: The same on pairs that fall back.
         auroc: How often an advance is judged higher than a regression.
-        ties: Share of pairs judged as no change.
     """
 
     span: str
@@ -60,8 +56,6 @@ class PairResult:
     """A judge on a file of pairs.
 
     Attributes:
-        judge: The judge's name.
-        spans: One for each span, and one for all.
         resolved: The smallest span that is resolved; ``None`` where none is.
         by: What was scored: ``"curve"``, the judge's curve over the whole video, or ``"compare"``, its answer about
             exactly the two frames.
@@ -108,9 +102,6 @@ def score_pairs(
     """Compare the judged change of every pair with the true one.
 
     Args:
-        judge: The judge's name.
-        pairs: The pairs.
-        videos: The video of each pair, by its id.
         judged: The judge's answers, by id of the videos' episodes.
     """
     return score_changes(
@@ -124,10 +115,7 @@ def score_changes(
     """Compare judged changes with the true ones.
 
     Args:
-        judge: The judge's name.
-        pairs: The pairs.
         changes: The judged change of each, NaN where unknown.
-        by: What was scored.
     """
     change = np.asarray(changes, dtype=np.float64)
     spans = [_span(name, pairs, change, [p.span == name for p in pairs]) for name in SPANS]
@@ -207,11 +195,8 @@ class Measure:
 
     Attributes:
         metric: Its name in JSON: ``consistency:order``.
-        title: What a person reads.
         code: Its number in the published list of definitions, M1 to M5 and R1 to R5; empty for others.
         ideal: The value of a perfect judge, in words; empty where there is none.
-        estimate: The number with its interval.
-        group: What else tells it from others of its name.
     """
 
     metric: str

@@ -14,13 +14,7 @@ from stepscore.episodes import Episode
 
 @dataclass(frozen=True)
 class ProbedEpisode:
-    """An episode that a probe takes.
-
-    Attributes:
-        probe: The probe's name.
-        episode: The episode's id.
-        changed: The changed episode.
-    """
+    """An episode that a probe takes."""
 
     probe: str
     episode: str
@@ -32,8 +26,6 @@ class Shortfall:
     """A probe that cannot pass on the scenes it takes, however good the judge is.
 
     Attributes:
-        probe: The probe's name.
-        scenes: Scenes that it takes.
         needed: Scenes that a judge which is always right needs to pass.
         available: Scenes that it could take, as far as is known without changing every episode.
     """
@@ -49,9 +41,6 @@ class AuditPlan:
     """What an audit judges.
 
     Attributes:
-        episodes: The episodes as recorded.
-        probed: Every pair of probe and episode.
-        eligible: Episodes that each probe could take.
         not_applicable: By probe: why it takes none, where it takes none.
         labelled: Whether any episode has a success label; where none has, probes of successes take all.
         again: The episodes that the judge is asked about again.
@@ -74,7 +63,6 @@ class AuditPlan:
 
         Args:
             causal: Whether the judge never looks ahead, so that truncated videos need no judging.
-            probes: The probes of the plan.
         """
         truncates = {probe.name for probe in probes if probe.truncates}
         changed: dict[str, dict[str, Episode]] = defaultdict(dict)

@@ -54,8 +54,6 @@ def make_plan(
     """Choose the episodes of every probe.
 
     Args:
-        episodes: The episodes of the audit.
-        probes: The probes.
         context: What probes may use; its seed also draws the subsets.
         full: Take all episodes for every probe, whatever it costs.
         causal: Whether the judge never looks ahead, so that truncated videos cost nothing.

@@ -16,11 +16,7 @@ class Taker:
     """The episodes of one probe, changed and taken one after another.
 
     Attributes:
-        probe: The probe.
         eligible: The episodes that it may take, in its order.
-        context: What it may use.
-        taken: The episodes that it takes.
-        scenes: Their scenes.
     """
 
     probe: Probe
@@ -100,8 +96,6 @@ class Budget:
     """What is left to spend, and what is paid for.
 
     Attributes:
-        left: Episodes that may still be judged.
-        causal: Whether truncated videos cost nothing.
         paid: Ids of changed episodes that are judged already.
     """
 

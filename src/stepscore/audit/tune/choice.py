@@ -20,11 +20,7 @@ class Choice(NamedTuple):
     """The trial that is chosen on a split, and what it was compared with.
 
     Attributes:
-        best: The trial with the best value.
         chosen: The cheapest of those whose difference from it is not decided.
-        tied: Those, the best included.
-        front: Trials on the Pareto front.
-        differences: Of every trial from the best.
         by: What "cheapest" means: ``"cost"``, ``"tokens"`` or ``"calls"``.
     """
 
@@ -48,10 +44,7 @@ def choose(
     scenes, it counts as decided: without a measure of the noise the better value is the better guess.
 
     Args:
-        metric: The metric.
         values: Its value by trial; none is NaN.
-        outcomes: Answers by trial, to the same questions.
-        costs: Cost by trial.
     """
     sign = 1 if metric.better == "higher" else -1
     order = list(values)
@@ -92,9 +85,6 @@ class TrialCost:
     """What judging takes, per episode; calls answered from the cache cost what they would have.
 
     Attributes:
-        calls: Calls to a model.
-        images: Images sent.
-        tokens: Tokens read and written, as they were counted.
         cost: Money; NaN where a price or a count is not known.
         seconds: Time, of those that were not answered from the cache; NaN where all were.
     """
@@ -112,14 +102,7 @@ class TrialCost:
 
 
 def trial_cost(run: Run, judge: Judge, options: CallOptions, only: Collection[str]) -> TrialCost:
-    """Return what each of some episodes of a run took.
-
-    Args:
-        run: The run.
-        judge: Its judge.
-        options: Prices.
-        only: Ids of the episodes.
-    """
+    """Return what each of some episodes of a run took."""
     rows = [row for row in run.usage().to_pylist() if row["episode_id"] in only]
     n = len(rows) or math.nan
     model = only_model(judge)

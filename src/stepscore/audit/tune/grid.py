@@ -32,9 +32,7 @@ class Trial:
     """One configuration of the judge.
 
     Attributes:
-        name: Its name, and that of its run folder.
         settings: What it changes, by name: options of the judge, and ``views``.
-        judge: The judge with these options.
         views: The cameras it is shown; ``None`` for all.
     """
 
@@ -55,7 +53,6 @@ class Grid:
 
     Attributes:
         trials: The default first.
-        combinations: Number of combinations of the values.
         dropped: Combinations that the judge refuses, with its reason.
         warnings: What was warned of when judges were made, each once.
     """
@@ -77,11 +74,9 @@ def make_grid(
     """Return the default and every combination of the values, or a seeded subset of them.
 
     Args:
-        make: Makes a judge with other options.
         over: Values to try of each option of the judge; ``views`` are lists of cameras.
         views: Cameras of the trials that name none; ``None`` for all.
         max_trials: Most trials, the default among them; drawn at random where there are more combinations.
-        seed: Seed of that draw.
 
     Raises:
         OptionError: There is nothing to try, too much, or a value that the judge refuses in every combination.

@@ -43,7 +43,6 @@ class Metric:
     """A metric of agreement.
 
     Attributes:
-        name: Its name.
         kind: The labels it needs.
         better: Whether ``"higher"`` or ``"lower"`` values are better.
         func: Of answers and labels, one a question; NaN where it is undefined. ``None`` for a mean over questions.
@@ -62,9 +61,6 @@ class Outcomes:
     Attributes:
         answers: 1, 0 or -1 (unknown); ranks of scores for AUC; distances for progress.
         labels: 1 or 0; 0 for progress, which is no such question.
-        known: Share of the questions with an answer.
-        tasks: Task of each question: strata.
-        scenes: Scene of each: clusters.
     """
 
     answers: FloatArray
@@ -107,12 +103,7 @@ def choose_kind(episodes: Sequence[Episode], metric: str | None, *, subgoals: bo
     """Return the kind of label to hold answers against: the metric's, else subgoals, success or progress.
 
     Args:
-        episodes: The episodes.
         metric: Name of the metric; ``None`` to go by the labels.
-        subgoals: Whether the judge judges subgoals.
-
-    Raises:
-        OptionError: No episode has such a label.
     """
     if metric is not None and metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
@@ -155,9 +146,6 @@ def outcomes(metric: Metric, episodes: Sequence[Episode], run: Run, potential: s
     """Return what a run answered to the questions that these episodes pose; of others in the run nothing is read.
 
     Args:
-        metric: The metric.
-        episodes: Labelled episodes.
-        run: The run of a trial.
         potential: Name of the progress labels that are the truth, where there are several.
     """
     if metric.kind == "subgoal":

@@ -24,15 +24,11 @@ class TrialResult:
     """One trial.
 
     Attributes:
-        name: Its name.
-        settings: What it changes.
         views: The cameras it is shown; ``None`` for all.
         status: ``"judged"``; ``"failed"`` where no episode could be judged; ``"stopped"`` by the budget.
         reason: Why it was not judged.
         failed: Episodes of the choosing split without a judgement; they count as unknown.
         choose: The metric on the choosing split; ``None`` where it was not judged.
-        from_best: Its difference from the best trial there.
-        cost: What it takes per episode there.
         test: The metric on the test split; ``None`` for trials that are not shown there.
         from_default: Its difference from the default there; ``None`` for the default itself.
         front: Whether it is on the Pareto front of the choosing split.
@@ -57,26 +53,17 @@ class Tuned:
     """The result of a tuning.
 
     Attributes:
-        judge: The judge's name.
         model: Its model string; ``None`` for a judge without one.
-        metric: Name of the metric.
         better: Whether ``"higher"`` or ``"lower"`` values of it are better.
         results: One per trial, the default first.
         best: Name of the trial with the best value on the choosing split.
-        chosen: Name of the one to take.
         tied: Trials whose difference from the best is not decided there, the best included.
-        cheapest_by: What the cheapest of these is by.
         episodes: Number of episodes to choose on and to test on.
-        scenes: Number of scenes of each.
-        seed: Seed of split, draw of trials and rewordings.
-        share: Share of the scenes to choose on.
-        combinations: Number of combinations of the values.
         spent: Attempts and money of all trials, rewordings included.
         dropped: Combinations that the judge refuses, with its reason.
         notes: What else was noted: rewordings that were not tried, a budget that ended it.
         stopped: Why it ended before all was judged; empty where it did not.
         command: The command that judges with the chosen configuration.
-        created: When.
     """
 
     judge: str

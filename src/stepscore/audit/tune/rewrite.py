@@ -43,23 +43,14 @@ class TemplateJudge(Protocol):
 
 @dataclass(frozen=True)
 class Rewrites:
-    """Rewordings of a template.
-
-    Attributes:
-        paths: Files of those that can be used.
-        dropped: What was wrong with each of the others.
-    """
+    """Rewordings of a template."""
 
     paths: tuple[Path, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
 def check_rewritable(judge: Judge) -> Model:
-    """Return the model that would reword the judge's template.
-
-    Raises:
-        OptionError: The judge has no template, or its model generates no text.
-    """
+    """Return the model that would reword the judge's template."""
     if not isinstance(judge, TemplateJudge):
         raise OptionError(
             f"-T rewrite rewords the template of a judge, and {judge.name!r} takes none. One that does: stepeval."
@@ -77,13 +68,7 @@ def marks_of(text: str) -> Counter[str]:
 
 
 def check_rewording(text: object, template: str, others: Sequence[str] = ()) -> str | None:
-    """Return why a rewording cannot be used; ``None`` where it can.
-
-    Args:
-        text: What the model proposed.
-        template: The text it was to reword.
-        others: Rewordings accepted before it.
-    """
+    """Return why a rewording cannot be used; ``None`` where it can."""
     if not isinstance(text, str) or not text.strip() or text != text.encode(errors="replace").decode():
         return "it is no text"
     wanted, found = marks_of(template), marks_of(text)
@@ -105,10 +90,6 @@ def rewrite(
     What was answered is kept in the folder: the same question is not asked there again.
 
     Args:
-        judge: The judge whose template is reworded.
-        count: Number of rewordings to ask for.
-        folder: Where files and attempts are kept.
-        call_options: Budget, prices and cache.
         seed: Random seed of the sampling, where the model takes one.
     """
     model = check_rewritable(judge)

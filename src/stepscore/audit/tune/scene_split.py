@@ -13,12 +13,7 @@ from stepscore.errors import OptionError
 
 @dataclass(frozen=True)
 class Split:
-    """The episodes on either side.
-
-    Attributes:
-        choose: To choose on.
-        test: To show the choice on.
-    """
+    """The episodes on either side."""
 
     choose: tuple[Episode, ...]
     test: tuple[Episode, ...]
@@ -48,9 +43,7 @@ def split_scenes(episodes: Sequence[Episode], share: float, seed: int) -> Split:
     task's scenes do not divide, the rest is made up by the next task.
 
     Args:
-        episodes: The labelled episodes.
         share: Share of the scenes to choose on, between 0 and 1.
-        seed: Seed of the split.
     """
     if not 0 < share < 1:
         raise OptionError(f"share (-T share) is {share}; it must be between 0 and 1.")

@@ -59,14 +59,8 @@ def tune(
     before looked at.
 
     Args:
-        episodes: Labelled episodes; others are left out.
         make: Returns the judge with other options, ``lambda options: get_judge("stepeval", model=m, **options)``.
         over: Values to try of each option of the judge; ``views`` are lists of cameras.
-        out: Folder of the tuning; an existing one goes on.
-        options: Metric, split, limits.
-        on_plan: Called with what will be judged and its calls, before anything is asked.
-        on_start: Called before each run with its name and number of episodes.
-        on_done: Called after each judged episode.
 
     Raises:
         OptionError: There is nothing to tune, or nothing to tune by.

@@ -29,13 +29,9 @@ class TuneOptions:
         metric: Agreement to choose by, such as ``subgoal-f1`` or ``progress-mae``; by default the one that fits
             labels and judge.
         potential: Name of the progress labels that are the truth, if there are several.
-        share: Share of the scenes to choose on.
-        seed: Seed of the split, of the draw of trials and of rewordings.
         views: Cameras of the trials that name none; ``None`` for all.
         max_trials: Most trials, the default among them.
         rewrite: Number of rewordings of the best template to ask the model for.
-        workers: As in :func:`stepscore.score`.
-        engine: As in :func:`stepscore.score`.
         call_options: As in :func:`stepscore.score`; the budget is that of the whole tuning.
     """
 
@@ -53,13 +49,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class TunePlan:
-    """What a tuning will judge.
-
-    Attributes:
-        kind: The kind of label that decides.
-        split: The labelled episodes on either side.
-        grid: The trials.
-    """
+    """What a tuning will judge."""
 
     kind: Kind
     split: Split
@@ -71,9 +61,6 @@ class PlannedCalls:
     """The calls of judging the choosing split by every trial, about; rewordings and the test split come on top.
 
     Attributes:
-        calls: Number of calls.
-        cached: Those whose answer is in the cache.
-        tokens: Input tokens.
         cost: Cost of those that are not in the cache; ``None`` where a price is not known.
         per_episode: Calls and cost of one episode by the most expensive trial, for the test split.
     """
@@ -95,9 +82,7 @@ def plan_tuning(
 
     Args:
         episodes: The episodes; those without a label of the kind that decides are left out.
-        make: Makes the judge with other options.
         over: Values to try of each option; ``views`` are lists of cameras.
-        options: Metric, split, limits.
     """
     if not over and not options.rewrite:
         raise OptionError("There is nothing to tune. Name values to try: frames=8,16, or -T rewrite=N")

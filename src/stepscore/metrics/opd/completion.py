@@ -35,7 +35,6 @@ class Completion:
     """Where the prefixes of curves are done, all arrays of shape (..., T).
 
     Attributes:
-        reached: Whether some sample up to this one was done.
         end: Index of the sample that CRA and STR are measured up to: the start of the done stretch that this sample
             is in, else the sample itself.
         unknown: Whether the success probability of some sample up to this one is unknown.
@@ -52,7 +51,6 @@ def find_completion(
     """Find where each prefix of curves (..., T) is done, in one pass.
 
     Args:
-        progress: Known progress.
         success_probability: The success probability at each sample, of the same shape; NaN where unknown. Without it,
             progress decides.
         done_at: D; .99 by default.

@@ -108,7 +108,6 @@ def opd_prefixes(
     ``coverage`` is NaN.
 
     Args:
-        progress: One curve (T,), or many of one length (n, T).
         revision: As for ``compute_opd``.
         times: As for ``compute_opd``, shape (T,), shared by all curves.
         smoothing: As for ``compute_opd``.

@@ -36,7 +36,6 @@ def resample_units(stratum: IntArray, resamples: int, rng: np.random.Generator) 
 
     Args:
         stratum: Stratum of each unit, each with two units or more.
-        resamples: Rows to draw.
         rng: Random generator; strata are drawn in the order of their codes.
     """
     parts = []
@@ -101,10 +100,7 @@ def count_replicates(
     Every unit is counted once, and the counts of those drawn are added up.
 
     Args:
-        statistic: Of counts.
         sample: Its columns are answers and labels, 1 or 0.
-        resamples: Replicates to draw.
-        seed: Seed of the draws.
     """
     answers, labels = (column.astype(np.int64) for column in sample.columns)
     kind = 2 * (1 - answers) + (1 - labels)  # in the order of counts: tp, fp, fn, tn
@@ -164,11 +160,8 @@ def bca_interval(
     ``Phi(z0 + (z0 + q) / (1 - a (z0 + q)))`` with ``q`` the t quantile of the level's tail.
 
     Args:
-        value: The estimate.
-        replicates: Its bootstrap replicates, all finite.
         acceleration: ``a``, how fast the standard error changes with the estimate.
         df: Degrees of freedom of the t quantile, usually units minus strata.
-        level: Nominal coverage, e.g. 0.95.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 

@@ -23,17 +23,12 @@ class Comparison:
     """Arm A against arm B.
 
     Attributes:
-        difference: Mean of A minus mean of B.
         p_value: Two-sided; NaN where there is nothing to test.
-        test: Name of the test.
         caution: How far the test's level may be off on so few units, as measured; empty where it is not.
         probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
         smallest_detectable_difference: The true difference that a sample like this one would detect with
             probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown, and where no outcome of
             such a sample would be significant.
-        n_a: Known episodes of A; pairs when paired.
-        n_b: Known episodes of B; pairs when paired.
-        paired: Whether episodes were compared as pairs.
         scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
         least_p_value: The smallest p-value that any outcome of such a sample could have; NaN where it is not known.
     """
@@ -79,13 +74,8 @@ def build_comparison(
 
     Args:
         samples: One sample of pairs, or the samples of arm A and arm B.
-        difference: Mean of A minus mean of B.
-        interval: Interval of the difference.
-        significance: Test of the difference.
         improvement: The probability of improvement, a mean over the units; or its value and interval.
-        detectable: The smallest detectable difference.
         withheld: Why the sample is too small for the interval of an improvement; empty when it is not.
-        level: Nominal coverage.
         scenes: The number of fixed scenes; 0 where scenes are a sample.
         least_p_value: The smallest p-value that any outcome could have.
     """
@@ -155,11 +145,7 @@ def difference_interval(
     """Return the interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
 
     Args:
-        statistic: The difference.
         withheld: Why the sample is too small for one; empty when it is not.
-        clustered: Whether units hold more than one episode.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap.
     """
     if withheld:
         return NO_INTERVAL, withheld

@@ -80,7 +80,6 @@ def rate_estimate(
             to the wide side, as a mixture of rates varies less than one rate.
         method: Interval for independent episodes: ``"wilson"`` covers ``level`` on average over rates,
             ``"clopper-pearson"`` at every rate.
-        level: Nominal coverage.
 
     Returns:
         The estimate; NaN ends under 10 clusters.
@@ -121,7 +120,6 @@ def mean_estimate(
             interval, which has a width even when all are equal.
         clusters: A label per episode; see :func:`rate_estimate`.
         strata: A label per episode, e.g. its task; differences between strata are then no part of the error.
-        level: Nominal coverage.
         resamples: Bootstrap replicates, for independent episodes; 9,999 by default, fewer of more than 100 units.
         seed: Seed of the bootstrap; the same values in any order and the same seed give the same interval.
 
@@ -168,14 +166,10 @@ def statistic_estimate(
         values: One array, a tuple of arrays, or a 2-D array with a row per episode. An episode with NaN in
             any column is left out and counted against coverage.
         clusters: A label per episode; see :func:`rate_estimate`.
-        strata: A label per episode, resampled within.
         influence: Takes the same columns and returns how much a smooth ``func`` changes with the weight of each
             episode, at weight 1: what a large sample has its error from, without resampling.
         of_counts: Where the columns are answers and labels, 1 or 0: the same statistic from counts, for the same
             interval sooner.
-        level: Nominal coverage.
-        resamples: Bootstrap replicates.
-        seed: Seed of the bootstrap.
 
     Returns:
         The estimate; NaN ends under 10 clusters, under 5 independent episodes, without variation, and where
@@ -270,7 +264,6 @@ def robust_score_interval(statistic: LinearStatistic, least: float, level: float
     Args:
         statistic: A rate, or any mean of values in 0..1.
         least: Sample size to use when the units do not differ at all: their number.
-        level: Nominal coverage.
     """
     from scipy.special import stdtrit
 

@@ -66,10 +66,6 @@ def cornish_fisher_bca(statistic: LinearStatistic, level: float) -> tuple[float,
     The bootknife's replicates have the variance ``V = sum_s n_s / (n_s - 1) sum t^2`` and the skewness
     ``g = sum t^3 / (sum t^2)^1.5``, so that ``z0 = a = g / 6``; the quantile of the replicates at ``Phi(w)`` is
     ``value + sqrt(V) (w + g (w^2 - 1) / 6)``.
-
-    Args:
-        statistic: A mean or a difference of means that varies.
-        level: Nominal coverage.
     """
     from scipy.special import stdtrit
 
@@ -112,11 +108,6 @@ def linearised_error(sample: Sample, value: float, influence: Influence) -> floa
     ``V = sum_s n_s / (n_s - 1) sum_u (t_u - mean_s)^2`` over units u of stratum s, with ``t_u`` the summed influence
     of the unit's episodes. It does not hold where few units carry the sum, or where the statistic is undefined
     without one episode.
-
-    Args:
-        sample: A large sample.
-        value: The statistic, a share or a correlation.
-        influence: Of its episodes on the statistic.
     """
     stratum = pool_lonely(sample.stratum)
     totals = sample.totals(influence(*sample.columns))
@@ -148,7 +139,6 @@ def flipped_signs_p_value(totals: FloatArray, least: float) -> float:
 
     Args:
         totals: The differences, none of them 0.
-        least: The smallest p-value to return.
     """
     squares = totals**2
     x = abs(float(np.sum(totals))) / math.sqrt(float(np.sum(squares)))
@@ -164,7 +154,6 @@ def permutation_is_large(
 
     Args:
         deviations: Of each stratum, its units' deviations from the stratum's mean.
-        sizes: Episodes in each unit.
         first: Units of the first arm in each stratum; either arm needs 30.
         studentised: Whether the statistic is divided by its standard error, without which the limit has no scale.
     """
@@ -190,8 +179,6 @@ def bootstrap_t_p_value(deviations: FloatArray, observed: float, least: float) -
 
     Args:
         deviations: The units' contributions, centred within their strata.
-        observed: The observed t.
-        least: The smallest p-value to return.
     """
     term = skewness(deviations) * (2 * observed**2 + 1) * _density(observed) / 6
     below, above = _upper_tail(-observed) + term, _upper_tail(observed) - term

@@ -80,11 +80,6 @@ def draw_sample(
 
     Args:
         columns: Values per episode; a row with NaN in any column is unknown and left out.
-        clusters: A label per episode. Episodes of one stratum with one label form one unit.
-        strata: A label per episode, e.g. its task.
-
-    Raises:
-        OptionError: Columns or labels of different lengths, or an infinite value.
     """
     arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
     total = len(arrays[0]) if arrays[0].ndim == 1 else -1
@@ -179,10 +174,8 @@ class LinearStatistic:
     """A statistic that is linear in the episodes' values.
 
     Attributes:
-        value: The estimate.
         contributions: Contribution of each unit beyond its stratum's mean, shape (units,).
         coefficients: ``c_u``, the coefficient of each episode of the unit.
-        sizes: Episodes in each unit.
         stratum: Stratum of each unit; no unit is alone in its stratum unless it is the only one.
     """
 

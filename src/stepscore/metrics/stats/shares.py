@@ -38,8 +38,6 @@ def share_estimate(
     Args:
         values: A number in 0..1 or NaN (unknown) per episode.
         clusters: A label per episode; see :func:`rate_estimate`.
-        strata: A label per episode, e.g. its task.
-        level: Nominal coverage.
         seed: Seed of the bootstrap; the same values in any order and the same seed give the same interval.
 
     Returns:
@@ -65,9 +63,6 @@ def share_interval(mean: LinearStatistic, level: float, seed: int, draws: int) -
 
     Args:
         mean: A mean of values in 0..1 that vary.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap.
-        draws: Resamples.
     """
     from scipy.special import stdtrit
 

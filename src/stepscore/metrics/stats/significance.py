@@ -41,7 +41,6 @@ class Significance:
 
     Attributes:
         p_value: Two-sided; NaN where there is nothing to test.
-        test: Name of the test.
         caution: How far its level may be off on so few units; empty where it is not.
     """
 
@@ -52,14 +51,7 @@ class Significance:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Units of both arms within one stratum, first arm first.
-
-    Attributes:
-        totals: Sum of values in each unit.
-        sizes: Number of episodes in each unit.
-        first: Number of units that belong to the first arm.
-        weight: Weight of the stratum's difference of means.
-    """
+    """Units of both arms within one stratum, first arm first."""
 
     totals: FloatArray
     sizes: FloatArray
@@ -78,9 +70,7 @@ def sign_flip_test(
     clusters of pairs whose summed difference flips as one. A difference of 0 has no sign and changes nothing.
 
     Args:
-        totals: The difference of each unit.
         episodes: Pairs in all of them; by default one each.
-        seed: Seed of the drawn signs.
         draws: Sign patterns drawn where there are too many to enumerate.
     """
     if len(totals) == 0:
@@ -127,9 +117,7 @@ def permutation_test(
     Romano 2013).
 
     Args:
-        strata: The units of both arms.
         studentised: Whether to divide by the standard error; rates need not, as equal rates are equal distributions.
-        seed: Seed of the drawn arrangements.
         draws: Arrangements drawn where there are too many to enumerate.
     """
     name = "studentised permutation" if studentised else "permutation"
@@ -166,7 +154,6 @@ class _Prepared:
 
     Attributes:
         totals: Summed deviations of each unit from the stratum's mean, times the stratum's weight.
-        sizes: Number of episodes in each unit.
     """
 
     totals: FloatArray

@@ -50,8 +50,6 @@ def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0, draws: int = 
 
     Args:
         statistic: The difference; NaN p-value where its spread is unknown or 0.
-        seed: Seed of the resampling.
-        draws: Resamples.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
@@ -77,9 +75,6 @@ def bootstrap_t_interval(
 
     Args:
         statistic: The difference, of a sample that is resampled and not taken to its limit.
-        level: Nominal coverage.
-        seed: Seed of the resampling, that of the test.
-        draws: Resamples.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
@@ -162,7 +157,6 @@ def decided(test: Callable[[int], Significance], units: int) -> Significance:
 
     Args:
         test: Takes by how much to multiply the draws, and tests with the same seed.
-        units: Units drawn in each arrangement or resample.
     """
     first = test(1)
     times = min(MORE_DRAWS, MOST_DRAWN_UNITS // (T_DRAWS * max(units, 1)))
@@ -173,7 +167,6 @@ def larger_p_value(exact: Significance, studentised: Significance, units: int) -
     """Return the larger of two p-values under both names, with the false alarms to expect on few units.
 
     Args:
-        exact: The sign-flip or permutation test.
         studentised: The bootstrap-t; left out where its p-value is NaN.
         units: Independent units of the smaller arm, or pairs.
     """

@@ -57,16 +57,12 @@ def compare_samples(
 
     Args:
         a: A number or NaN (unknown) per episode of A.
-        b: The same for B.
         keys: A key per episode of each arm; episodes with the same key are a pair: (task, pair) for two
             policies, the episode's id for two judges. Episodes of one arm with one key are averaged: the key
             is then the unit. ``None`` or an empty string means no key.
-        strata: A label per episode of each arm, e.g. its task.
         clusters: A label per episode of each arm; episodes of one stratum and label are not independent.
         paired: Whether to compare as pairs. ``None``: as pairs when at least half of the smaller arm's keys
             are shared. Episodes whose key is not shared then count against coverage.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn permutations.
 
     Raises:
         OptionError: ``paired=True`` without keys, or labels that do not fit the values.
@@ -92,9 +88,6 @@ class Pairs:
 
     Attributes:
         a: Mean of A's episodes of each key; NaN where it has none.
-        b: The same for B.
-        strata: Stratum of each key.
-        clusters: Cluster of each key.
         repeated: Whether some key stands for several episodes of one arm.
     """
 
@@ -118,11 +111,6 @@ def in_pairs(
 
     Args:
         a: A number or NaN (unknown) per episode of A.
-        b: The same for B.
-        keys: As in :func:`compare_samples`.
-        strata: As there.
-        clusters: As there.
-        always: Join them however few keys are shared.
     """
     if not (always or _mostly_shared(*keys)):
         return None
@@ -183,11 +171,7 @@ def compare_paired(
 
     Args:
         a: A number or NaN (unknown) per pair.
-        b: The same for B.
-        strata: A label per pair, e.g. its task.
         clusters: A label per pair; pairs of one stratum and label are not independent.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn sign patterns.
 
     >>> compare_paired([1, 1, 1, 0], [0, 0, 0, 0]).test
     'McNemar exact'

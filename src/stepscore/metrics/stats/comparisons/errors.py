@@ -48,8 +48,6 @@ def error_estimate(
     Args:
         errors: -1 (missed), 0 (right), 1 (false alarm) or NaN (unknown) per episode.
         clusters: A label per episode, e.g. its scene; see :func:`stepscore.metrics.stats.rate_estimate`.
-        strata: A label per episode, e.g. its task. Used with clusters only.
-        level: Nominal coverage.
 
     Returns:
         The estimate; NaN ends under 10 clusters.
@@ -89,13 +87,8 @@ def compare_errors(
 
     Args:
         a: A judge's error on each episode of A, NaN where unknown.
-        b: The same for B.
-        keys: A key per episode of each arm, as there.
-        strata: A label per episode of each arm, e.g. its task.
-        clusters: A label per episode of each arm, e.g. its scene.
         of_answers: Whether errors are of yes/no answers, -1, 0 or 1. Errors of a level, e.g. of progress, vary from
             episode to episode and get ``d +- t SE`` without units won and lost.
-        level: Nominal coverage.
     """
     from scipy.special import stdtr
 

@@ -42,8 +42,6 @@ class Arms:
     """Known episodes of two arms in the strata that both have; stratum codes are shared.
 
     Attributes:
-        a: Arm A.
-        b: Arm B.
         weights: Of each stratum, ``n_a n_b / (n_a + n_b)``, summing to 1 (Mantel and Haenszel 1959).
     """
 
@@ -96,12 +94,8 @@ def compare_unpaired(
 
     Args:
         a: A number or NaN (unknown) per episode of A.
-        b: The same for B.
-        strata: A label per episode of each arm, e.g. its task.
         clusters: A label per episode of each arm. Arms are taken as independent of each other: where scenes
             are shared, give :func:`stepscore.metrics.stats.compare_samples` keys instead.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn permutations.
 
     >>> compare_unpaired([1, 1, 1, 0], [0, 0, 0]).test
     'Boschloo exact'

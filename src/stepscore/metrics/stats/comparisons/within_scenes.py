@@ -68,11 +68,8 @@ def compare_within_scenes(
 
     Args:
         a: A number or NaN (unknown) per trial of A.
-        b: The same for B.
         scenes: A label per trial of each arm; a trial without one, or of a scene that only one arm met, is left out
             and counted against coverage.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn permutations.
 
     >>> result = compare_within_scenes([1, 1, 1, 1], [0, 0, 0, 1], scenes=("xxyy", "xxyy"))
     >>> result.test, result.difference.method
@@ -237,8 +234,6 @@ def estimate_within_scenes(
         values: A number or NaN (unknown) per trial.
         scenes: A label per trial; those without one are taken for one further scene.
         shares: Whether values cannot leave 0..1, as progress.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap.
 
     >>> estimate_within_scenes([1, 1, 1, 0, 1, 1], scenes="xxxyyy").method
     'wilson 95% on these 2 scenes'

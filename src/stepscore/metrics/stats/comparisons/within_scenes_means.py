@@ -36,7 +36,6 @@ class ShiftedPermutation:
     Attributes:
         differences: Coefficients of 1 and ``-d`` of the difference, shape (2, arrangements), the observed one first.
         variances: Coefficients of 1, ``-2 d`` and ``d^2`` of its variance, shape (3, arrangements).
-        exact: Whether the arrangements are all there are.
     """
 
     differences: FloatArray
@@ -83,9 +82,7 @@ class ShiftedPermutation:
         """Return the differences around the observed ``value`` that are not rejected; infinite where none is.
 
         Args:
-            value: The observed difference.
             error: Its standard error, from which the search takes its first step.
-            level: Nominal coverage.
         """
         alpha = 1 - level
 
@@ -111,7 +108,6 @@ def _coefficients(values: FloatArray, n: int, chosen: IntArray, weight: float) -
 
     Args:
         values: A's ``n`` values, then B's, about their mean and times the weight.
-        n: Trials of A, and of the first arm.
         chosen: The trials in the first arm, a row per arrangement.
         weight: Weight of the scene: A's values become ``values - weight d``.
     """

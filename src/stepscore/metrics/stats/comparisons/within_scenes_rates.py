@@ -29,7 +29,6 @@ class RatesWithinScenes:
     Attributes:
         successes_a: Of A, shape (scenes,).
         trials_a: Of A, each 1 or more.
-        successes_b: Of B.
         trials_b: Of B, each 1 or more.
     """
 
