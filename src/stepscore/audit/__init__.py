@@ -1,6 +1,6 @@
-"""Judge the judge: probes whose right answer is known, beside judges that know nothing.
+"""Judge the judge: probes with known answers, baselines, pairs, tuning and the leaderboard of judges.
 
-:func:`audit` probes a judge on episodes of one's own; ``stepscore audit`` is the command.
+:func:`audit` probes a judge on your own episodes; ``stepscore audit`` is the command.
 """
 
 from stepscore.audit.audit import AuditOptions, audit, audit_shard

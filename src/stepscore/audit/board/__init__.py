@@ -1,6 +1,6 @@
-"""The board of judges: what each is worth on labelled data, and what it costs.
+"""The leaderboard: how accurate each judge is on labelled data, and what it costs.
 
-:func:`bench` measures one; ``stepscore bench`` is the command.
+:func:`bench` measures a judge; ``stepscore bench`` is the command.
 """
 
 from stepscore.audit.board.bench import BenchOptions, Opened, bench, open_entries, open_entry

@@ -26,12 +26,15 @@ from stepscore.runs import CallOptions, FinishedEpisode, Protocol, Run, open_run
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How a board is measured.
+    """Options of a benchmark; ``workers`` is that of :func:`stepscore.score`.
 
     Attributes:
-        views: Give judges only these views.
-        call_options: As in :func:`stepscore.score`; the budget is that of the whole board.
-        further: Options that the commands of rows need to name the same data, such as the labels.
+        views: Show judges only these views.
+        call_options: Its budget covers the whole board.
+        base_url: URL of the API of served models.
+        front: The accuracy metric of the Pareto front.
+        measured_by: Stated in the rows.
+        further: Options that the commands of rows need to find the same data, such as the labels.
     """
 
     views: Sequence[str] | None = None
@@ -45,11 +48,7 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Opened:
-    """An entry with its judge.
-
-    Attributes:
-        judge: Its judge; ``None`` where its model lacks what the judge needs.
-    """
+    """An entry with its judge, or with the reason why judge and model do not fit together."""
 
     entry: Entry
     judge: Judge | None
@@ -57,11 +56,11 @@ class Opened:
 
 
 def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[Opened]:
-    """Return the judges of entries, the clock, the constant and the image difference among them.
+    """Return the judges of entries, with the baselines added.
 
     Raises:
-        StepScoreError: A name or an option is wrong; nothing was measured.
-        OptionError: Two entries have one label.
+        StepScoreError: A name or an option is wrong.
+        OptionError: Two entries have the same label.
     """
     given = {entry.judge for entry in entries if not entry.options}
     everything = [*entries, *(Entry(name) for name in TRIVIAL_JUDGES if name not in given)]
@@ -75,7 +74,7 @@ def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[
 
 
 def open_entry(entry: Entry, base_url: str | None = None) -> Opened:
-    """Return an entry with its judge; without one where judge and model do not go together."""
+    """Return an entry with its judge, or with the reason why judge and model do not fit together."""
     options = dict(entry.options)
     if entry.model is not None:
         options["model"] = _model(entry, base_url)
@@ -114,14 +113,15 @@ def bench(
 ) -> Board:
     """Measure judges on a benchmark; return the board of all rows of its folder.
 
-    A judge that cannot be asked about these episodes is a row that says why. The same call goes on with a board that
-    was stopped, and adds judges to it.
+    A judge that cannot run gets a row with the reason. Rerunning resumes a stopped board, or adds judges to
+    it.
 
     Args:
         entries: From :func:`open_entries`.
+        out: The board's folder.
 
     Raises:
-        BudgetError: The budget is spent; a larger one goes on.
+        BudgetError: The budget is spent; rerun with a larger one.
     """
     options, folder = options or BenchOptions(), Path(out)
     front = front_metric(options.front)
@@ -142,7 +142,7 @@ def measure_row(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> BoardRow:
-    """Measure one judge; return its row and write none. Arguments are those of :func:`bench`."""
+    """Measure one judge; return its row without writing it."""
     return _Runner(benchmark, out, options, on_start, on_done).row(opened)
 
 
@@ -219,7 +219,7 @@ class _Runner:
         )
 
     def _within_budget(self, folder: Path) -> CallOptions:
-        """Return the call options of one run: its own share of the budget is what the other runs have left."""
+        """Return the call options of one run, with the budget that the other runs have left."""
         options = self.options.call_options
         budget = options.budget
         if budget.max_calls is None and budget.max_cost is None:
@@ -243,6 +243,6 @@ def _looks_at_goals(judge: Judge) -> bool:
 
 
 def _all_failed(run: Run) -> str | None:
-    """Return the first error where no episode was judged."""
+    """Return the first error if no episode was judged."""
     errors = run.judgements().column("error").to_pylist()
     return str(errors[0]) if errors and all(errors) else None

@@ -1,12 +1,10 @@
 """The board: rows of judges on one benchmark, kept in a folder.
 
 =====================  ==============================================================================
-file                   what is in it
-=====================  ==============================================================================
 ``board.json``         the board, for the page
-``rows/NAME.json``     a row with its protocol, its command and every curve
-``claims/NAME.json``   a row that others measured, as it was given
-``runs/NAME``          what the judge said: ``recorded``, the episodes, and ``changed``, other videos
+``rows/NAME.json``     a row with its protocol, command and curves
+``claims/NAME.json``   a row measured by others, unchanged
+``runs/NAME``          the judge's answers: ``recorded`` episodes and ``changed`` videos
 =====================  ==============================================================================
 """
 
@@ -34,17 +32,12 @@ from stepscore.audit.pareto import pareto_front
 from stepscore.errors import ManifestError, OptionError, RunError
 
 FRONT = "success_auc_within_tasks"
-"""The accuracy of the Pareto front, by default."""
+"""Default accuracy metric of the Pareto front."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """Judges on one benchmark.
-
-    Attributes:
-        benchmark: What ``board.json`` says of the data.
-        rows: The rows: judges by the front's accuracy, the best first, then trivial ones.
-    """
+    """Judges on one benchmark, best first by the front's accuracy metric, baselines last."""
 
     benchmark: Mapping[str, Any]
     rows: tuple[BoardRow, ...]
@@ -62,7 +55,7 @@ class Board:
 
     @property
     def metrics(self) -> tuple[BoardMetric, ...]:
-        """The metrics of which some row has a number."""
+        """The metrics that at least one row has."""
         return tuple(one for one in METRICS if any(one.name in row.estimates for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +81,7 @@ def front_metric(name: str) -> BoardMetric:
     """Return the metric of the front by its name.
 
     Raises:
-        OptionError: There is no such metric.
+        OptionError: The name is unknown.
     """
     if name not in BY_NAME:
         raise OptionError(f"Unknown metric {shown(name)!r}. Valid: {', '.join(BY_NAME)}.")
@@ -99,7 +92,7 @@ def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
     """Return the board of all rows in a folder.
 
     Raises:
-        RunError: A row there is of other data.
+        RunError: A row was measured on other data.
     """
     rows = [read_row(path) for path in sorted((folder / "rows").glob("*.json"))]
     rows += [read_claim(path, benchmark) for path in sorted((folder / "claims").glob("*.json"))]
@@ -113,10 +106,10 @@ def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
 
 
 def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
-    """Read a row that others measured, as their claim.
+    """Read a row measured by others, as their claim.
 
     Raises:
-        ManifestError: The file is not a row, or of other data.
+        ManifestError: The file is not a row, or was measured on other data.
     """
     row = read_row(path)
     there, here = row.benchmark["fingerprint"], benchmark.fingerprint
@@ -129,10 +122,10 @@ def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
 
 
 def read_board(path: Path) -> Board:
-    """Read ``board.json``; its rows are without protocols and curves, which their own files have.
+    """Read ``board.json``; its rows lack protocols and curves, which are in the rows' own files.
 
     Raises:
-        ManifestError: The file cannot be read, or is not a board; the message names the field.
+        ManifestError: The file cannot be read or is invalid; the message names the field.
     """
     read = read_stored_board(path)
     _check_metrics(read, path)
@@ -145,7 +138,7 @@ def read_board(path: Path) -> Board:
 
 
 def _check_metrics(read: StoredBoard, path: Path) -> None:
-    """Refuse metrics that this version does not have."""
+    """Reject metrics that this version does not know."""
     named = {"front.metric": {read.front.metric}}
     named |= {f"rows.{at}.estimates": set(row.estimates) for at, row in enumerate(read.rows)}
     for field, names in named.items():
@@ -154,10 +147,10 @@ def _check_metrics(read: StoredBoard, path: Path) -> None:
 
 
 def add_claims(files: Sequence[Path], benchmark: Benchmark, folder: Path) -> None:
-    """Copy rows that others measured into a board's folder, once all of them are found valid.
+    """Copy rows measured by others into a board's folder, after all of them are validated.
 
     Raises:
-        ManifestError: One is not a row, or of other data; none was copied.
+        ManifestError: One is not a row, or was measured on other data; none was copied.
     """
     claims = [read_claim(path, benchmark) for path in files]
     for row in claims:
@@ -180,10 +173,10 @@ CostKind = Literal["money", "tokens", "images"]
 
 
 def cost_kind(rows: Sequence[BoardRow]) -> CostKind:
-    """Return the cost that all rows can be compared by.
+    """Return the cost by which all rows can be compared; it never depends on the machine.
 
-    Money where a price is known for every row that asks a model and any of them has one; else tokens where each of
-    them counts its tokens; else images shown, which every judge counts. None of it depends on the machine.
+    Money if every row that calls a model has a known price, and one is above 0; else tokens if all count
+    them; else images, which every judge counts.
     """
     asking = [row.cost for row in rows if row.cost.calls]
     if any(cost.cost for cost in asking) and all(cost.cost is not None for cost in asking):
@@ -199,15 +192,12 @@ _COSTS: Mapping[CostKind, Callable[[BoardRow], float]] = {
 
 
 def row_cost(row: BoardRow, kind: CostKind) -> float:
-    """Return a row's cost of a kind, per video judged."""
+    """Return a row's cost per judged video."""
     return _COSTS[kind](row) / max(row.cost.videos, 1)
 
 
 def front_labels(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) -> set[str]:
-    """Return the labels of the rows on the Pareto front; rows that are equal are all on it.
-
-    Point estimates decide. Claims of others are not compared.
-    """
+    """Return the labels on the Pareto front, by point estimates; claims of others are left out."""
     sign = 1.0 if metric.better == "higher" else -1.0
     known = [
         (row, sign * value)

@@ -1,4 +1,4 @@
-"""The numbers on a board, in the order of its columns."""
+"""The columns of a board, in order, and figures published by others on other data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Needs = Literal["score", "curve", "verdicts"]
-"""What a judge has to give for a number: a score of success, progress, verdicts on subgoals."""
+"""What a judge must give for a number: a success score, progress, or verdicts on subgoals."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,9 @@ class BoardMetric:
 
     Attributes:
         name: Its key in ``board.json``.
+        title: Its header.
+        percent: Whether tables show it in percent.
+        about: What it is, in words.
     """
 
     name: str
@@ -102,7 +105,7 @@ _ROWS: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Published:
-    """A judge as others measured it."""
+    """A judge as measured by others."""
 
     label: str
     source: str

@@ -1,4 +1,4 @@
-"""Answers of a judge to questions, read off what it said of the videos they are about."""
+"""Score a judge's answers to questions, read off its curves and verdicts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from stepscore.metrics.stats import rate_estimate
 from stepscore.types import Estimate, FloatArray
 
 Stages = Mapping[str, Sequence[float]]
-"""By video: the number of the judge's own stage at each point of its curve."""
+"""By video: the judge's own stage at each point of its curve."""
 
 
 def question_videos(questions: Sequence[Question], episodes: Mapping[str, Episode]) -> Mapping[str, Episode]:
-    """Return the video of every question, by the question's id: the episode, or its beginning."""
+    """Return the video of every question by its id: the episode, or its beginning.
+
+    Raises:
+        ManifestError: A question is about an unknown episode.
+    """
     beginnings: dict[tuple[str, float], Episode] = {}
     videos = {}
     for question in questions:
@@ -50,14 +54,16 @@ def score_questions(
 
     ============  ==================================================================================================
     progress      absolute error of the last progress
-    remaining     1 where the subgoals with the verdict no are exactly those that are not done
-    next          1 where the first of them is the right one
+    remaining     1 if the subgoals with the verdict no are exactly those not done
+    next          1 if the first of them is the right one
     segmentation  share of the curve's points in the right stage: the judge's own, else the k-th of n equal parts
                   of its progress
     ============  ==================================================================================================
 
     Args:
-        said: What the judge said, by id of the videos' episodes.
+        videos: The video of each question, by its id.
+        said: The judge's answers by id of the videos' episodes.
+        stages: Its own stages, if it states any.
     """
     kinds: dict[str, tuple[Callable[..., float], Callable[..., Estimate]]] = {
         "progress": (_progress, level_estimate),
@@ -97,7 +103,7 @@ def _progress(question: Question, said: Points, stages: Sequence[float] | None) 
 
 
 def _left(question: Question, said: Points) -> list[str | None]:
-    """Return the steps that the judge says are not done; ``None`` in the place of one it does not know."""
+    """Return the steps that the judge says are not done; ``None`` in place of unknown ones."""
     answers = [said.verdicts.get(step, "unknown") for step in question.steps]
     named = zip(question.steps, answers, strict=True)
     return [None if answer == "unknown" else step for step, answer in named if answer != "yes"]

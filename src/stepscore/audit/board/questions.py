@@ -1,13 +1,13 @@
-"""A question with an exact answer about a labelled episode, after ProcVQA (ProcVLM).
+"""Questions with exact answers about labelled episodes, after ProcVQA (ProcVLM).
 
-=============  ===============================================================  ====================================
-kind           shown                                                            answer
-=============  ===============================================================  ====================================
-progress       the video up to a time                                           progress at its last frame, 0..1
-remaining      the same                                                         the subgoals that are not done then
-next           the same                                                         the first of them; empty where none is
-segmentation   the whole video                                                  its stages with their times
-=============  ===============================================================  ====================================
+=============  =================  ==================================================
+kind           shown              answer
+=============  =================  ==================================================
+progress       video up to a time  progress at its last frame, 0..1
+remaining      the same           the subgoals that are not done then
+next           the same           the first of them; empty if there is none
+segmentation   the whole video    its stages with their times
+=============  =================  ==================================================
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Question:
     """A question.
 
     Attributes:
-        to_s: The video is shown up to this second; ``None`` where all of it is.
+        to_s: The video is shown up to this second; ``None`` for all of it.
         steps: The task's subgoals or, for a segmentation, its stages, in order.
-        scene: The scene, shared by episodes that are not independent; empty where not known.
+        scene: Shared by episodes that are not independent; empty if unknown.
     """
 
     id: str
@@ -101,7 +101,7 @@ class _Row(BaseModel):
 
 
 def _answer(kind: Kind, answer: Any, steps: tuple[str, ...]) -> Answer:
-    """Return an answer of its kind; a ValueError says what is wrong."""
+    """Return the answer in the type of its kind; raise ValueError if it is invalid."""
     if kind == "progress":
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
             raise ValueError("the answer is a number from 0 to 1")
@@ -165,9 +165,8 @@ def make_questions(episodes: Iterable[Episode], *, most: int = 48, seed: int = 0
     """Ask about the beginnings of some episodes, and for the stages of some.
 
     Args:
-        episodes: Episodes with labelled progress, subgoals or stages; others give no question.
-        most: Most episodes that are asked about, spread over tasks; and most that are segmented.
-        seed: Random seed; what is asked of an episode depends on it and the episode's id alone.
+        episodes: Only those with labelled progress, subgoals or stages give questions.
+        most: Most episodes to ask about, spread over tasks, and most to segment.
 
     Raises:
         OptionError: No episode has such labels.
@@ -189,7 +188,7 @@ def _drawn(seed: int, episode: Episode) -> bytes:
 
 
 def _spread(episodes: Sequence[Episode], seed: int) -> list[Episode]:
-    """Return the episodes so that any first part is spread over tasks."""
+    """Order episodes so that every prefix is spread over tasks."""
     by_task: dict[str, list[Episode]] = {}
     for episode in sorted(episodes, key=lambda episode: _drawn(seed, episode)):
         by_task.setdefault(episode.task or episode.instruction, []).append(episode)
@@ -215,7 +214,7 @@ def _about_beginning(episode: Episode, seed: int) -> list[Question]:
 
 
 def _last_progress(shown: Episode) -> float:
-    """Return the labelled progress of a video's last frame; NaN where it is not labelled."""
+    """Return the labelled progress of the last frame; NaN if it is not labelled."""
     if not shown.labels.potentials:
         return math.nan
     times, truth = shown.labels.progress(shown.labels.potentials[0])
@@ -225,7 +224,7 @@ def _last_progress(shown: Episode) -> float:
 
 
 def _between_frames(episode: Episode, share: float) -> float:
-    """Return a time after about this share of the frames, half-way to the next: no rounding changes what is shown."""
+    """Return a time after about this share of the frames, half-way to the next so that rounding changes nothing."""
     times = episode.view(episode.main_view).timestamps()
     last = min(len(times) - 1, max(1, round(share * (len(times) - 1))))
     gap = float(np.diff(times).min()) if len(times) > 1 else 0.0
@@ -233,7 +232,7 @@ def _between_frames(episode: Episode, share: float) -> float:
 
 
 def _about_stages(episode: Episode) -> list[Question]:
-    """Ask for the stages of a success that goes through every stage once: others have no one procedure."""
+    """Ask for the stages of a success that goes through every stage once; others have no unique procedure."""
     stages = episode.labels.stages
     names = tuple(stage.name for stage in stages)
     whole = len(names) == len(set(names)) == (len(episode.subgoals) or len(names))

@@ -1,4 +1,4 @@
-"""A row of a board: one judge with one model on one benchmark, with what is needed to reproduce it."""
+"""A row of a board: one judge with one model on one benchmark, and what it takes to reproduce it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ MAX_NAME = 80
 
 @dataclass(frozen=True)
 class Cost:
-    """What judging the benchmark cost, all its videos together.
+    """Cost of judging the benchmark, over all videos.
 
     Attributes:
-        videos: Videos judged: episodes, and those of pairs and questions.
-        tokens_in: Tokens read; 0 where a model does not count them.
-        cost: Money; ``None`` where a price is not known.
-        seconds_per_episode: Time to judge one video on the machine that measured, cached answers left out; ``None``
-            where all were cached. No part of what is reproducible.
+        videos: Episodes, and videos of pairs and questions.
+        calls: Calls to models, cached ones included.
+        tokens_in: 0 if a model does not count tokens.
+        cost: Money; ``None`` if a price is unknown.
+        seconds_per_episode: Time per video without cached answers; ``None`` if all were cached. Not
+            reproducible.
     """
 
     videos: int = 0
@@ -44,11 +45,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Points:
-    """What a judge said of one video.
+    """A judge's answers about one video.
 
     Attributes:
-        progress: Progress at them; ``None`` where unknown.
-        success_score: Its score of success; ``None`` where it gives none.
+        progress: ``None`` where unknown.
+        success_score: ``None`` if the judge gives none.
         verdicts: ``yes``, ``no`` or ``unknown`` by subgoal.
     """
 
@@ -63,12 +64,15 @@ class BoardRow:
     """One judge with one model on one benchmark.
 
     Attributes:
-        model: The model string; ``None`` for a judge without one.
-        protocol_hash: Hash of all that can change a number; empty where nothing was judged.
+        options: The judge's options, as given; ``model_options`` likewise.
+        protocol_hash: Hash of ``protocol``, which holds everything that can change a number.
         benchmark: Name, seed, number of episodes and fingerprint of the data.
-        measured_by: Who measured it; empty where not stated.
-        claimed_by: Whose claim it is, where it comes from a file; ``None`` where it was measured here.
-        reason: Why nothing was judged; ``None`` where it was.
+        missing: By metric: why there is no number.
+        command: The command that reproduces it.
+        claimed_by: Who claims it, if it comes from a file; ``None`` if measured here.
+        reason: Why nothing was judged; ``None`` otherwise.
+        trivial: Whether it is a baseline.
+        curves: The judge's answers by id of the video.
     """
 
     label: str
@@ -100,7 +104,7 @@ class BoardRow:
         return None if found is None else finite_or_none(found.value)
 
     def on_board(self, *, pareto: bool) -> dict[str, Any]:
-        """Return the row as ``board.json`` has it."""
+        """Return the row for ``board.json``."""
         return {
             "label": self.label,
             "judge": self.judge,
@@ -118,7 +122,7 @@ class BoardRow:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole row, with the protocol and every curve, as its own file has it."""
+        """Return the whole row for its own file, with the protocol and every curve."""
         named = {
             "format": FORMAT,
             "benchmark": dict(self.benchmark),
@@ -141,7 +145,7 @@ class BoardRow:
 
 
 def slug(label: str) -> str:
-    """Return a label as a file name of lower-case letters, digits and ``@._=-``; two labels never share one."""
+    """Return a unique file name for a label, of lower-case letters, digits and ``@._=-``."""
     name = re.sub(r"[^a-z0-9@._=-]+", "-", label.lower()).strip("-.")[:MAX_NAME]
     return name if name == label else f"{name}-{hashlib.sha256(label.encode()).hexdigest()[:8]}".lstrip("-")
 

@@ -1,4 +1,4 @@
-"""Rows and boards from files: what is not one is refused with the file and the field."""
+"""Schemas of rows and of ``board.json``; the files are untrusted, and errors name file and field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepscore.runs import Protocol
 from stepscore.types import Estimate
 
 MAX_BYTES = 1 << 27
-"""Longest file of a row; its curves take most of it."""
+"""Longest file of a row, most of which are curves."""
 MAX_VIDEOS = 1_000_000
 SLACK = 1e-9
 
@@ -89,7 +89,7 @@ class _BenchmarkOf(BaseModel):
 
 
 class RowSchema(BaseModel):
-    """What a row's own file and ``board.json`` both say of it."""
+    """The fields that a row's own file and ``board.json`` share."""
 
     model_config = _STRICT
     label: Name
@@ -105,7 +105,7 @@ class RowSchema(BaseModel):
     missing: dict[Name, Text] = {}
 
     def row(self, **others: Any) -> BoardRow:
-        """Return the row."""
+        """Return the row with its other fields."""
         return BoardRow(
             label=self.label,
             judge=self.judge,
@@ -143,10 +143,10 @@ class _Row(RowSchema):
 
 
 def read_row(path: Path) -> BoardRow:
-    """Read a row as ``bench`` writes it.
+    """Read a row written by ``bench``.
 
     Raises:
-        ManifestError: The file cannot be read, or is not a row; the message names the field.
+        ManifestError: The file cannot be read or is invalid; the message names the field.
     """
     content = read_json(path, ManifestError, max_bytes=MAX_BYTES)
     try:
@@ -226,7 +226,7 @@ class StoredFigures(_Model):
 
 
 class StoredBoard(_Model):
-    """A board of judges as its folder holds it. Its metrics are its own: another version may have had others."""
+    """A stored board with its own list of metrics: other versions may have others."""
 
     format: Annotated[int, Field(ge=BOARD_FORMAT, le=BOARD_FORMAT)]
     benchmark: StoredBenchmark
@@ -237,7 +237,7 @@ class StoredBoard(_Model):
 
 
 def is_board(folder: Path) -> bool:
-    """Return whether a folder is that of a board of judges."""
+    """Return whether a folder holds a board of judges."""
     try:
         return (folder / FILE).exists() and not (folder / "run.json").exists()
     except (OSError, ValueError):  # a name that no file can have
@@ -245,11 +245,7 @@ def is_board(folder: Path) -> bool:
 
 
 def read_stored_board(path: Path, error_type: type[StepScoreError] = ManifestError) -> StoredBoard:
-    """Read ``board.json`` as it is.
-
-    Args:
-        error_type: What is raised where it cannot be read, or is not a board; the message names the field.
-    """
+    """Read ``board.json``; raise ``error_type``, naming the field, if it cannot be read or is invalid."""
     try:
         return StoredBoard.model_validate(read_json(path, error_type, max_bytes=MAX_BOARD_BYTES))
     except ValidationError as error:
@@ -260,7 +256,7 @@ def read_stored_board(path: Path, error_type: type[StepScoreError] = ManifestErr
 def not_a_board(
     path: Path, field: str, why: str, error_type: type[StepScoreError] = ManifestError
 ) -> StepScoreError:
-    """Return the error that a file is not a board, with the field and why."""
+    """Return the error for a file that is not a board."""
     return error_type(
         f"{shown(path)} is not a board of judges ({shown(field)}: {shown(why)}). "
         "Make one: stepscore bench DATASET --judges J -o BOARD"

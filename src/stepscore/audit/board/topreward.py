@@ -1,7 +1,7 @@
-"""TOPReward's own tables, made with any model: VOC by dataset, success AUC, target words, prompt forms.
+"""TOPReward's own tables for any model: VOC by dataset, success AUC, target words, prompt forms.
 
-The paper's scores are used (arXiv 2602.19313): VOC of log P(True) over prefixes, and for success the mean of the last
-three of them; GVL beside it by the VOC of its percentages. A cell that cannot be measured says why.
+Scores are the paper's (arXiv 2602.19313): VOC of log P(True) over prefixes, and for success the mean of the
+last three; GVL is added with the VOC of its percentages. A cell that cannot be measured has the reason.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ PUBLISHED: Mapping[tuple[str, str], str] = {
     (PROMPTS, "upstream"): "VOC 0.945, without chat template",
     (PROMPTS, "chat"): "VOC 0.500, with chat template",
 }
-"""Figures of TOPReward's authors, by table and judge or row: measured by others on other data."""
+"""Figures of TOPReward's authors on other data, by table and judge or row."""
 NO_ANSWER = "no answer of the model can be read as a score"
 
 
 def topreward_entries(models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Entry]:
-    """Return what the tables need of every model: TOPReward in each form and with each pair of words, and GVL."""
+    """Return the entries for the tables: TOPReward in each form and with each pair of words, and GVL, per model."""
     options: list[dict[str, str]] = [{} if form == "upstream" else {"form": form} for form in FORMS]
     options += [{"target": yes, "other": no} for yes, no in WORDS[1:]]
     options.append({"variant": "instruction"})
@@ -56,12 +56,7 @@ def topreward_entries(models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[E
 
 @dataclass(frozen=True)
 class TableCell:
-    """A number of the tables.
-
-    Attributes:
-        estimate: The number; ``None`` where there is none.
-        published: What TOPReward's authors report for it; empty where nothing.
-    """
+    """A number of the tables, or the reason why there is none."""
 
     model: str
     table: str
@@ -82,11 +77,7 @@ class TableCell:
 def topreward_cells(
     board: Board, folder: Path, model: str, options: Mapping[str, Any] | None = None
 ) -> list[TableCell]:
-    """Measure the tables from the runs of a board.
-
-    Args:
-        board: A board with the rows of :func:`topreward_entries`.
-    """
+    """Measure the tables from the runs of a board with the rows of :func:`topreward_entries`."""
     rows = {row.label: row for row in board.rows}
 
     def label(judge: str, **given: str) -> str:
@@ -130,7 +121,7 @@ def topreward_cells(
 
 
 def _given(**options: str) -> dict[str, str]:
-    """Return options without those that are the judge's defaults."""
+    """Return options without the judge's defaults."""
     default = {"form": FORMS[0], "target": WORDS[0][0], "other": WORDS[0][1]}
     return {name: value for name, value in options.items() if default[name] != value}
 
@@ -148,7 +139,7 @@ def _table_cell(
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run by the paper's scores: VOC and a score of success of each episode."""
+    """One run by the paper's scores: VOC and success score of each episode."""
 
     metrics: EpisodeMetrics
     scores: FloatArray
@@ -167,7 +158,7 @@ class _Measured:
         return level_estimate(self.metrics.values["VOC"][chosen], self._groups(chosen))
 
     def voc_by_dataset(self) -> dict[str, Estimate]:
-        """Return the VOC of each dataset; of each task where there is one dataset alone; and of all."""
+        """Return the VOC of all episodes and of each dataset, or of each task if there is only one dataset."""
         names = [str(row["dataset"] or "") for row in self.metrics.episodes]
         if len(set(names)) < 2:
             names = [str(row["task"] or row["instruction"]) for row in self.metrics.episodes]
@@ -185,7 +176,7 @@ class _Measured:
 
 
 def _measure(run: Run) -> _Measured:
-    """Return a run by the score that its paper ranks by."""
+    """Return a run by the score that its paper uses for ranking."""
     names = run.curves().column_names
     channel = next((name for name in ("logp_true", "raw") if name in names), "progress")
     # Only VOC and the last value are read; `robust` is undefined outside 0..1, where log-probabilities are.
@@ -213,7 +204,7 @@ NOTE = "VOC on labelled successes, AUC over all episodes; 95 % intervals resampl
 
 
 def topreward_tables(cells: Sequence[TableCell]) -> list[PrintedTable]:
-    """Return the four tables of each model for people, published figures below them."""
+    """Return the four tables of each model, with published figures below them."""
     keys = dict.fromkeys((cell.model, cell.table) for cell in cells)
     return [
         _table(model, table, [c for c in cells if (c.model, c.table) == (model, table)])

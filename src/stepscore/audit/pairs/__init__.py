@@ -1,4 +1,4 @@
-"""The pairwise test of a judge: did the task advance or fall back between two timestamps?"""
+"""The pairwise test: did the task advance or fall back between two timestamps?"""
 
 from stepscore.audit.pairs.compare import (
     PAIR,

@@ -1,6 +1,6 @@
 """Macro-consistency: do a judge's comparisons fit together, over pairs, triples and whole episodes?
 
-Every number is measured on the judge's own answers; no label is needed. A scalar curve has them by construction.
+All numbers come from the judge's own answers, without labels. A scalar curve is consistent by construction.
 """
 
 from __future__ import annotations
@@ -60,12 +60,10 @@ def ask_consistency(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> dict[str, Run]:
-    """Ask what the plan holds, each part in a run folder of its own, and return the runs by name.
+    """Run each part of the plan in its own folder; return the runs by name. Existing runs are resumed.
 
     Args:
-        folder: The folder of the runs; existing ones are gone on with.
-        views: Give the judge only these views.
-        call_options: Cache and prices; the budget is that of all parts together.
+        call_options: Its budget covers all parts.
         spent_by: Runs whose calls count against the same budget.
     """
     options = call_options or CallOptions()
@@ -81,7 +79,7 @@ def ask_consistency(
 
 
 def _left(options: CallOptions, runs: Sequence[Run]) -> CallOptions:
-    """Return the options with what is left of the budget after some runs."""
+    """Return the options with the budget that some runs have left."""
     spent = [run.info.get("spent", {}).get("total", {}) for run in runs]
     calls, money = options.budget.max_calls, options.budget.max_cost
     if calls is not None:
@@ -98,11 +96,11 @@ def measure_consistency(
     changes: Mapping[str, float],
     pairs: Sequence[Pair],
 ) -> Consistency:
-    """Measure what the answers show.
+    """Measure the consistency of the answers.
 
     Args:
-        runs: The answers, from :func:`ask_consistency`.
-        changes: The judge's answer about every pair, by the pair's id.
+        runs: From :func:`ask_consistency`.
+        changes: The judge's answer about every pair, by its id.
     """
     measures = _of_pairs(plan, compared(runs["pairs"]), changes)
     if "triples" in runs:
@@ -226,7 +224,7 @@ def _of_episodes(
 def _curve_agrees(
     plan: ConsistencyPlan, curves: Curves, changes: Mapping[str, float], pairs: Sequence[Pair]
 ) -> Measure:
-    """Return how often the curve that hops add up to has the sign of the direct comparison: path independence."""
+    """Return how often the curve of summed hops has the sign of the direct comparison: path independence."""
     last_s = {one.id: float(one.view(one.main_view).timestamps()[-1]) for one in plan.episodes}
     inside = [pair for pair in pairs if pair.episode in last_s]
     signs = []
@@ -246,7 +244,7 @@ def _curve_agrees(
 
 
 def _curves(run: Run, channel: str) -> Curves:
-    """Return a channel's curves; where a judge has one curve alone, that is its incremental one."""
+    """Return a channel's curves; the only curve of a judge counts as its incremental one."""
     table = run.curves()
     if channel not in table.column_names:
         if channel != "incremental" or "progress" not in table.column_names:

@@ -1,4 +1,4 @@
-"""The pairwise test: a judge asked about pairs, by comparison of their frames or by its curve over their videos."""
+"""The pairwise test: ask a judge about pairs, by comparing their frames or by its curve over their videos."""
 
 from __future__ import annotations
 
@@ -38,11 +38,9 @@ from stepscore.runs import CallOptions, FinishedEpisode, Run, score
 
 @dataclass(frozen=True)
 class AskedPairs:
-    """What a judge is asked about.
+    """The pairs to ask about, with their videos, clips of the two frames, and recordings.
 
-    Attributes:
-        videos: The video of each pair, by its id; empty for pairs of images.
-        episodes: The recorded episodes, by id; empty for pairs of images.
+    ``videos`` and ``episodes`` are empty for pairs of images.
     """
 
     pairs: tuple[Pair, ...]
@@ -59,12 +57,7 @@ def pairs_of_source(pairs: tuple[Pair, ...], listed: Iterable[Episode]) -> Asked
 
 
 def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
-    """Return what is scored: what is asked for, else direct comparison where the judge can compare.
-
-    Args:
-        by: The value of ``--by``.
-        consistency: Whether the judge is held against itself, which only comparisons can be.
-    """
+    """Return what to score: the value of ``--by``, else comparison if the judge can compare frames."""
     if by not in (None, "compare", "curve"):
         raise UnknownNameError("value of --by", by, ("compare", "curve"))
     if by == "compare":
@@ -79,7 +72,7 @@ def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
 
 
 def check_file_judge(judge: Judge, by: str | None) -> None:
-    """Refuse a judge that cannot be asked about two images that are all there is."""
+    """Reject a judge that cannot compare two images without a video."""
     if by == "curve" or not isinstance(judge, FrameComparer):
         raise OptionError(
             f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
@@ -94,11 +87,7 @@ def check_file_judge(judge: Judge, by: str | None) -> None:
 
 @dataclass(frozen=True)
 class PairTestResult:
-    """What a judge's answers about pairs show.
-
-    Attributes:
-        consistency: Whether its answers fit together; ``None`` where that was not asked.
-    """
+    """The result of the pairwise test, with baselines; ``consistency`` is ``None`` unless it was asked for."""
 
     judge: str
     by: By
@@ -123,11 +112,7 @@ class PairTestResult:
 
 @dataclass(frozen=True)
 class PairTest:
-    """A judge on pairs.
-
-    Attributes:
-        plan: What else it is asked, to be held against itself; ``None`` for nothing.
-    """
+    """The test of a judge on pairs; ``plan`` has the extra questions about consistency, if any."""
 
     asked: AskedPairs
     judge: Judge
@@ -136,12 +121,12 @@ class PairTest:
 
     @property
     def scored(self) -> Judge:
-        """The judge as a run is scored with it."""
+        """The judge that is passed to ``score``."""
         return Compare(self.judge) if self.by == "compare" else self.judge
 
     @property
     def shown(self) -> list[Episode]:
-        """What it is shown: a clip of each pair, or every video once."""
+        """What the judge is shown: a clip of each pair, or every video once."""
         distinct = {episode.id: episode for episode in self.asked.videos.values()}
         return list(self.asked.clips if self.by == "compare" else distinct.values())
 
@@ -154,11 +139,10 @@ class PairTest:
         on_start: Callable[[str, int], None] | None = None,
         on_done: Callable[[FinishedEpisode], None] | None = None,
     ) -> PairTestResult:
-        """Ask, and return what the answers show.
+        """Ask the questions and return the result; an existing run folder is resumed.
 
         Args:
-            views: Give the judge only these views.
-            call_options: Budget, prices and cache; the budget is that of all runs together.
+            call_options: Its budget covers all runs.
         """
         shown, name = self.shown, self.judge.name
         if on_start is not None:

@@ -1,4 +1,4 @@
-"""Micro-resolution: how small a change a judge tells the direction of, and how fine its answers are."""
+"""Micro-resolution: how small a change a judge can detect the direction of, and how fine its answers are."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ class Resolution:
     """How fine a judge's answers about pairs are.
 
     Attributes:
-        bins: Sign accuracy and ties by size of the true hop, smallest first; bins without a pair are left out (R1).
-        answers: Number and distance of the values that it returns (R3).
-        resolved: Lower end of the smallest bin with an accuracy of at least 0.75 (R2); ``None`` where none has it.
+        bins: Sign accuracy and ties by size of the true hop, smallest first, without empty bins (R1).
+        answers: Number and distance of the distinct answers (R3).
+        resolved: Lower end of the smallest bin with an accuracy of at least 0.75 (R2); ``None`` if there is
+            none.
+        surely_resolved: The same by the lower end of the accuracy's interval.
     """
 
     judge: str
@@ -43,7 +45,7 @@ class Resolution:
 
 
 def bin_name(lo: float, hi: float) -> str:
-    """Return the name of a bin of hops: ``0.05 to 0.1``, ``from 0.5``."""
+    """Return the name of a bin: ``0.05 to 0.1``, ``from 0.5``."""
     return f"from {lo:g}" if math.isinf(hi) else f"{lo:g} to {hi:g}"
 
 
@@ -52,9 +54,8 @@ def measure_resolution(
 ) -> Resolution:
     """Measure accuracy by size of the true hop, and the levels of the answers.
 
-    Args:
-        pairs: The pairs; one without a known hop is binned by its change, and left out where that is a sign alone.
-        changes: The judged change of each, NaN where unknown.
+    Pairs without a known hop are binned by their change, or left out if only its sign is known. ``changes``
+    are the judged ones, NaN where unknown.
     """
     judged = np.asarray(changes, dtype=np.float64)
     size = np.round([abs(pair.size) for pair in pairs], 9)

@@ -33,7 +33,7 @@ SCORED = {
 
 
 def pair_table(results: Sequence[PairResult]) -> PrintedTable:
-    """Return every judge and span."""
+    """Return a row for every judge and span."""
     rows = []
     for result in results:
         for score in result.spans:
@@ -70,7 +70,7 @@ TRIVIAL_NOTE = (
 
 
 def resolution_table(found: Resolution) -> PrintedTable | None:
-    """Return accuracy by size of the true hop; ``None`` where the size of no pair is known."""
+    """Return accuracy by size of the true hop; ``None`` if no size is known."""
     if not found.bins:
         return None
     rows = []
@@ -99,7 +99,7 @@ def resolution_table(found: Resolution) -> PrintedTable | None:
 
 
 def consistency_table(found: Consistency) -> PrintedTable:
-    """Return the numbers by which a judge is held against itself."""
+    """Return the numbers that show whether a judge is consistent."""
     rows = [
         TableRow(
             (

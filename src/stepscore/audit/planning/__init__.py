@@ -1,4 +1,4 @@
-"""Which episodes each probe of an audit takes."""
+"""Choose the episodes of each probe within a budget."""
 
 from stepscore.audit.planning.audit_plan import AuditPlan, ProbedEpisode, Shortfall, scene_of
 from stepscore.audit.planning.choosing import make_plan

@@ -1,4 +1,4 @@
-"""What an audit judges."""
+"""The plan of an audit: which probe takes which episode, and the scenes that episodes belong to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscore.episodes import Episode
 
 @dataclass(frozen=True)
 class ProbedEpisode:
-    """An episode that a probe takes."""
+    """An episode that a probe takes: the names of both, and the changed episode."""
 
     probe: str
     episode: str
@@ -23,11 +23,11 @@ class ProbedEpisode:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A probe that cannot pass on the scenes it takes, however good the judge is.
+    """A probe that cannot pass on its scenes, however good the judge is.
 
     Attributes:
-        needed: Scenes that a judge which is always right needs to pass.
-        available: Scenes that it could take, as far as is known without changing every episode.
+        needed: Scenes that a perfect judge needs to pass.
+        available: Scenes that it could take, as far as known without changing every episode.
     """
 
     probe: str
@@ -41,10 +41,10 @@ class AuditPlan:
     """What an audit judges.
 
     Attributes:
-        not_applicable: By probe: why it takes none, where it takes none.
-        labelled: Whether any episode has a success label; where none has, probes of successes take all.
+        eligible: By probe: how many episodes it could take.
+        not_applicable: By probe: why it takes none.
+        labelled: Whether any episode has a success label; without labels, probes of successes take all.
         again: The episodes that the judge is asked about again.
-        shortfalls: Probes that take too few scenes to pass a judge that is always right.
     """
 
     episodes: tuple[Episode, ...]
@@ -56,13 +56,10 @@ class AuditPlan:
     shortfalls: tuple[Shortfall, ...] = ()
 
     def to_judge(self, *, causal: bool, probes: Sequence[Probe]) -> list[Episode]:
-        """Return every episode to judge once, the changed ones right after the one they come from.
+        """Return every episode to judge once, changed ones right after their original.
 
-        Those that show the same video under other words come first: a model that keeps the last video it read (the
-        embedded one) reads their words alone.
-
-        Args:
-            causal: Whether the judge never looks ahead, so that truncated videos need no judging.
+        The same video under other words comes first: a model that caches its last video (the embedded one)
+        then reads only the words. With ``causal``, truncated videos are left out.
         """
         truncates = {probe.name for probe in probes if probe.truncates}
         changed: dict[str, dict[str, Episode]] = defaultdict(dict)
@@ -80,14 +77,14 @@ class AuditPlan:
 
 
 def scene_of(episode: Episode) -> Hashable:
-    """Return the scene of an episode: its task and pair, or itself where it has no pair."""
+    """Return the scene of an episode: task and pair, or its id without a pair."""
     return (episode.task or episode.instruction, episode.pair) if episode.pair else episode.id
 
 
 def spread_over_scenes(episodes: Sequence[Episode], seed: int) -> list[Episode]:
-    """Return the episodes so that any first part holds as many scenes as it can, spread over tasks and policies.
+    """Order episodes so that every prefix covers as many scenes as possible, spread over tasks and policies.
 
-    The order follows from the episodes' ids, scenes, tasks and policies and from the seed alone.
+    The order depends only on ids, scenes, tasks, policies and the seed.
     """
 
     def drawn(*words: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Probes of the image: a scene that looks different and is the same."""
+"""Probes of images: still or black videos, and scenes that look different but are the same."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ BEYOND_LENGTH = Probe(
 
 
 def _false_success(case: Case) -> float:
-    """Return whether success is claimed where labels do not say that it is there from the first frame on."""
+    """Return whether success is claimed; NaN if it is labelled from the first frame on."""
     return math.nan if case.changed.labels.success else case.probed.success
 
 

@@ -1,4 +1,4 @@
-"""Probes of the instruction: the same video under another goal, and under the same goal in other words."""
+"""Probes of the instruction: the same video under another goal, and the same goal in other words."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepscore.episodes import Episode, perturb
 from stepscore.errors import ManifestError, OptionError
 
 WINS = 0.75
-"""Share of episodes in which the right instruction must win: halfway between chance and always."""
+"""Share of episodes in which the right instruction must win: half-way between chance and always."""
 
 
 def wins(case: Case) -> float:
-    """Return 1 where progress ends higher under the right instruction, 0 where lower, one half for a tie."""
+    """Return 1 if progress ends higher under the right instruction, 0 if lower, one half for a tie."""
     right, other = case.plain.last, case.probed.last
     if math.isnan(right) or math.isnan(other):
         return math.nan
@@ -106,7 +106,7 @@ MAX_TEXT = 10_000
 
 
 def read_texts(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read ``task or instruction: [text, ...]`` from a YAML file; a single text stands for a list of one."""
+    """Read ``task or instruction: [text, ...]`` from a YAML file; a single text counts as a list of one."""
     content = read_yaml(path, ManifestError)
     if not isinstance(content, dict) or not content:
         raise ManifestError(

@@ -40,7 +40,7 @@ def truncated(share: float) -> Probe:
 
 
 def _early_success(case: Case) -> float:
-    """Return whether success is claimed at a cut where labels state that it is not yet done."""
+    """Return whether success is claimed at a cut before the labelled success; NaN without such a label."""
     return case.probed.success if case.changed.labels.success is False else math.nan
 
 

@@ -1,7 +1,6 @@
-"""Tune a judge: frames, views, size, strategy, prompt and any other option, by labels and by cost.
+"""Tune a judge: choose frames, views, size, strategy, prompt and other options by labels and cost.
 
-:func:`tune` tries configurations on some labelled scenes and shows the choice on others; ``stepscore tune`` is the
-command.
+:func:`tune` tries configurations on some labelled scenes and tests the choice on others.
 """
 
 from stepscore.audit.tune.choice import Choice, TrialCost, choose

@@ -1,4 +1,4 @@
-"""Which trial to take: the Pareto front of agreement against cost, and the cheapest that is as good as the best."""
+"""Choose a trial: the cheapest of those that are as good as the best, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from stepscore.types import Estimate
 
 
 class Choice(NamedTuple):
-    """The trial that is chosen on a split, and what it was compared with.
+    """The chosen trial of a split.
 
     Attributes:
-        chosen: The cheapest of those whose difference from it is not decided.
+        best: The trial with the best value.
+        chosen: The cheapest of ``tied``: those whose difference from the best is not significant.
+        differences: Of every trial from the best.
         by: What "cheapest" means: ``"cost"``, ``"tokens"`` or ``"calls"``.
     """
 
@@ -38,13 +40,14 @@ def choose(
     outcomes: Mapping[str, Outcomes],
     costs: Mapping[str, TrialCost],
 ) -> Choice:
-    """Choose among trials by their answers on one split alone.
+    """Choose among trials by their answers on one split.
 
-    A difference is decided where its interval leaves out 0. Where a difference has no interval, as with too few
-    scenes, it counts as decided: without a measure of the noise the better value is the better guess.
+    A difference is significant if its interval excludes 0, or if it has no interval (too few scenes): without
+    a measure of the noise, the better value is the better guess.
 
     Args:
-        values: Its value by trial; none is NaN.
+        values: The metric by trial, without NaN.
+        outcomes: Answers to the same questions, by trial.
     """
     sign = 1 if metric.better == "higher" else -1
     order = list(values)
@@ -61,14 +64,14 @@ def choose(
 
 
 def decided(difference: Estimate) -> bool:
-    """Return whether a difference is other than 0 beyond its noise."""
+    """Return whether a difference is significant."""
     if difference.value == 0:
         return False
     return math.isnan(difference.lo) or not difference.lo <= 0 <= difference.hi
 
 
 def cheapest_by(costs: Sequence[TrialCost]) -> str:
-    """Return what decides which is cheapest: money where it is known and any costs some, else tokens, else calls."""
+    """Return the measure of cost: money if known and above 0 for any, else tokens, else calls."""
     for name in ("cost", "tokens"):
         amounts = [getattr(cost, name) for cost in costs]
         if not any(map(math.isnan, amounts)) and any(amounts):
@@ -82,11 +85,11 @@ def _known(amounts: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class TrialCost:
-    """What judging takes, per episode; calls answered from the cache cost what they would have.
+    """Cost of judging, per episode; cached answers cost what they would have.
 
     Attributes:
-        cost: Money; NaN where a price or a count is not known.
-        seconds: Time, of those that were not answered from the cache; NaN where all were.
+        cost: Money; NaN if a price or a count is unknown.
+        seconds: Time of uncached answers; NaN if all were cached.
     """
 
     calls: float
@@ -97,12 +100,12 @@ class TrialCost:
 
     @property
     def axes(self) -> tuple[float, ...]:
-        """What it is compared by: calls, tokens, money."""
+        """The compared costs: calls, tokens, money."""
         return (self.calls, self.tokens, self.cost)
 
 
 def trial_cost(run: Run, judge: Judge, options: CallOptions, only: Collection[str]) -> TrialCost:
-    """Return what each of some episodes of a run took."""
+    """Return the cost per episode, over the episodes ``only``."""
     rows = [row for row in run.usage().to_pylist() if row["episode_id"] in only]
     n = len(rows) or math.nan
     model = only_model(judge)
@@ -122,7 +125,7 @@ def trial_cost(run: Run, judge: Judge, options: CallOptions, only: Collection[st
 
 
 def _cost(usage: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], price: Price | None) -> float:
-    """Return the money for one episode: as the account has it, or its tokens' price where some were in the cache."""
+    """Return the money for one episode: as recorded, or from token prices if some answers were cached."""
     if not usage["calls"]:
         return 0.0
     if not usage["cached"]:
@@ -138,7 +141,7 @@ def _call_cost(call: Mapping[str, Any], price: Price) -> float:
 
 
 def spent_in(folders: Iterable[Path]) -> Spent:
-    """Return attempts and money of all starts in these folders, by the record that survives a killed process."""
+    """Return attempts and money of all starts in these folders, from the record that survives a killed process."""
     total = Spent()
     for folder in folders:
         path = folder / "attempts.sqlite"
@@ -162,7 +165,7 @@ def spent_in(folders: Iterable[Path]) -> Spent:
 
 
 def left_for(options: CallOptions, others: Spent, held_back: tuple[int, float] = (0, 0.0)) -> CallOptions:
-    """Return the options of one run whose budget is what others of the tuning, and what is held back, leave of it."""
+    """Return the options of one run with the budget left by other runs, minus what is held back."""
     budget = options.budget
     calls, cost = budget.max_calls, budget.max_cost
     return replace(

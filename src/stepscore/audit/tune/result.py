@@ -1,4 +1,4 @@
-"""The result of a tuning: every trial with its agreement and cost, the choice, and what another split shows of it."""
+"""The result of a tuning: every trial with agreement and cost, the choice, and its test on another split."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class TrialResult:
 
     Attributes:
         views: The cameras it is shown; ``None`` for all.
-        status: ``"judged"``; ``"failed"`` where no episode could be judged; ``"stopped"`` by the budget.
-        reason: Why it was not judged.
+        status: ``"failed"`` if no episode could be judged; ``"stopped"`` by the budget.
         failed: Episodes of the choosing split without a judgement; they count as unknown.
-        choose: The metric on the choosing split; ``None`` where it was not judged.
-        test: The metric on the test split; ``None`` for trials that are not shown there.
+        choose: The metric on the choosing split; ``None`` if it was not judged.
+        from_best: Its difference from the best trial there.
+        cost: Cost per episode there.
+        test: The metric on the test split; ``None`` if it was not tested.
         from_default: Its difference from the default there; ``None`` for the default itself.
         front: Whether it is on the Pareto front of the choosing split.
     """
@@ -50,19 +51,19 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a tuning.
+    """The result of a tuning; pairs of numbers are of the choosing and the test split.
 
     Attributes:
-        model: Its model string; ``None`` for a judge without one.
-        better: Whether ``"higher"`` or ``"lower"`` values of it are better.
+        model: ``None`` for a judge without one.
         results: One per trial, the default first.
-        best: Name of the trial with the best value on the choosing split.
-        tied: Trials whose difference from the best is not decided there, the best included.
-        episodes: Number of episodes to choose on and to test on.
-        spent: Attempts and money of all trials, rewordings included.
-        dropped: Combinations that the judge refuses, with its reason.
-        notes: What else was noted: rewordings that were not tried, a budget that ended it.
-        stopped: Why it ended before all was judged; empty where it did not.
+        best: The trial with the best value on the choosing split.
+        chosen: The trial to use.
+        tied: Trials not significantly different from the best there, the best included.
+        cheapest_by: The measure of cost that decided.
+        combinations: Number of combinations of the values.
+        spent: Attempts and money of all trials and rewordings.
+        dropped: Combinations that the judge rejects, with the reason.
+        stopped: Why it ended early; empty otherwise.
         command: The command that judges with the chosen configuration.
     """
 
@@ -97,11 +98,11 @@ class Tuned:
         return self.result(self.chosen)
 
     def with_command(self, command: str) -> Tuned:
-        """Return it with the command that judges as the chosen trial did."""
+        """Return it with the command that reproduces the chosen trial."""
         return replace(self, command=command)
 
     def verdict(self) -> str:
-        """Return in a sentence what the test split shows of the choice."""
+        """Return what the test split shows about the choice, in a sentence."""
         winner, gain = self.winner, self.winner.from_default
         if self.chosen == self.results[0].name:
             return "The default is chosen: nothing that was tried is better beyond noise, or as good and cheaper."
@@ -119,7 +120,7 @@ class Tuned:
         return f"On the test split {winner.name} is {'better' if good else 'worse'} than the default: {interval}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; unknown is null."""
+        """Return it as JSON values, null where unknown."""
         return {
             "format": FORMAT,
             "stepscore": __version__,
@@ -147,7 +148,7 @@ class Tuned:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows for CSV: one per trial and split that was judged."""
+        """Return rows for CSV: one per trial and judged split."""
         rows = []
         for each in self.results:
             for split, value, gap in (

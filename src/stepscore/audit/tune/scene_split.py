@@ -1,4 +1,4 @@
-"""Two parts of the labelled episodes: one to choose on, one to show the choice on, no scene in both."""
+"""Split labelled episodes by scene: one part to choose on, one to test on."""
 
 from __future__ import annotations
 
@@ -13,37 +13,34 @@ from stepscore.errors import OptionError
 
 @dataclass(frozen=True)
 class Split:
-    """The episodes on either side."""
+    """The episodes to choose on and to test on."""
 
     choose: tuple[Episode, ...]
     test: tuple[Episode, ...]
 
     @property
     def scenes(self) -> tuple[int, int]:
-        """Number of scenes on either side."""
+        """Number of scenes of each part."""
         return len(set(map(scene_of, self.choose))), len(set(map(scene_of, self.test)))
 
 
 def task_of(episode: Episode) -> str:
-    """Return an episode's task; its instruction where no task is named."""
+    """Return an episode's task, else its instruction."""
     return episode.task or episode.instruction
 
 
 def scene_of(episode: Episode) -> str:
-    """Return what stays on one side: the scene of a task, or the episode where it shares none."""
+    """Return what must stay in one part: the scene, or the episode without a scene."""
     if episode.pair is None:
         return f"episode\0{episode.id}"
     return f"scene\0{task_of(episode)}\0{episode.pair}"
 
 
 def split_scenes(episodes: Sequence[Episode], share: float, seed: int) -> Split:
-    """Split episodes by scene, each task in the same proportion as far as its scenes allow.
+    """Split episodes by scene, each task in about the same proportion.
 
-    Scenes are drawn by a hash of the seed and their name, so that the order of the episodes does not matter. Where a
-    task's scenes do not divide, the rest is made up by the next task.
-
-    Args:
-        share: Share of the scenes to choose on, between 0 and 1.
+    Scenes are drawn by a hash of seed and name, so the order of episodes does not matter. The next task makes
+    up for scenes that do not divide.
     """
     if not 0 < share < 1:
         raise OptionError(f"share (-T share) is {share}; it must be between 0 and 1.")

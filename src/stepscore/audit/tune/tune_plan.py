@@ -1,4 +1,4 @@
-"""What a tuning will judge, and what that takes, before anything is asked."""
+"""Plan a tuning: what it will judge and what that costs, before anything is asked."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from stepscore.judges import JudgeTraits, check_subgoals
 from stepscore.runs import CallOptions, Engine, dry_run
 
 BOTH_CLASSES = ("subgoal-balanced-accuracy", "success-balanced-accuracy", "success-auc")
-"""Metrics that are undefined where all labels are alike."""
+"""Metrics that need both kinds of labels."""
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """How a tuning is made.
+    """Options of a tuning; ``workers`` and ``engine`` are those of :func:`stepscore.score`.
 
     Attributes:
-        metric: Agreement to choose by, such as ``subgoal-f1`` or ``progress-mae``; by default the one that fits
-            labels and judge.
-        potential: Name of the progress labels that are the truth, if there are several.
-        views: Cameras of the trials that name none; ``None`` for all.
-        max_trials: Most trials, the default among them.
-        rewrite: Number of rewordings of the best template to ask the model for.
-        call_options: As in :func:`stepscore.score`; the budget is that of the whole tuning.
+        metric: Such as ``subgoal-f1`` or ``progress-mae``; by default one that fits labels and judge.
+        potential: Name of the true progress labels, if there are several.
+        share: Share of the scenes to choose on.
+        views: Cameras of trials that name none; ``None`` for all.
+        max_trials: Most trials, including the default.
+        rewrite: Number of rewordings of the best template to request from the model.
+        call_options: Its budget covers the whole tuning.
     """
 
     metric: str | None = None
@@ -49,7 +49,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class TunePlan:
-    """What a tuning will judge."""
+    """What a tuning will judge: the deciding kind of label, the labelled episodes, and the trials."""
 
     kind: Kind
     split: Split
@@ -58,10 +58,12 @@ class TunePlan:
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """The calls of judging the choosing split by every trial, about; rewordings and the test split come on top.
+    """Approximate calls of all trials on the choosing split, without rewordings and the test split.
 
     Attributes:
-        cost: Cost of those that are not in the cache; ``None`` where a price is not known.
+        cached: Calls answered from the cache.
+        tokens: Input tokens.
+        cost: Of uncached calls; ``None`` if a price is unknown.
         per_episode: Calls and cost of one episode by the most expensive trial, for the test split.
     """
 
@@ -78,11 +80,11 @@ def plan_tuning(
     over: Mapping[str, Sequence[object]],
     options: TuneOptions,
 ) -> TunePlan:
-    """Return what a tuning will judge; what cannot be tuned is refused here, before anything is asked.
+    """Plan a tuning; reject what cannot be tuned before anything is asked.
 
     Args:
-        episodes: The episodes; those without a label of the kind that decides are left out.
-        over: Values to try of each option; ``views`` are lists of cameras.
+        episodes: Those without a label of the deciding kind are left out.
+        over: Values of each option; ``views`` are lists of cameras.
     """
     if not over and not options.rewrite:
         raise OptionError("There is nothing to tune. Name values to try: frames=8,16, or -T rewrite=N")
@@ -103,7 +105,7 @@ def plan_tuning(
 
 
 def planned_calls(plan: TunePlan, call_options: CallOptions) -> PlannedCalls:
-    """Count the calls of a plan; a trial whose model cannot answer it makes none."""
+    """Count the calls of a plan; a trial that its model cannot answer makes none."""
     calls = cached = tokens = 0
     costs: list[float | None] = []
     most_calls = most_cost = 0.0
@@ -124,7 +126,7 @@ def planned_calls(plan: TunePlan, call_options: CallOptions) -> PlannedCalls:
 
 
 def _check_labels(kind: Kind, metric: str | None, split: Split) -> None:
-    """Raise OptionError where the labels of one side are all alike, and nothing could be measured on it."""
+    """Raise OptionError if all labels of a split are alike, so that nothing can be measured on it."""
     if kind == "progress" or (metric is not None and metric not in BOTH_CLASSES):
         return
     for name, episodes in (("choosing", split.choose), ("test", split.test)):
@@ -148,7 +150,7 @@ def _check_labels(kind: Kind, metric: str | None, split: Split) -> None:
 
 
 def _check_views(grid: Grid, split: Split) -> None:
-    """Raise the error for cameras that no episode has."""
+    """Raise the error of cameras that no episode has."""
     for views in dict.fromkeys(trial.views for trial in grid.trials if trial.views is not None):
         errors: list[StepScoreError] = []
         for episode in (*split.choose, *split.test):
