@@ -1,7 +1,7 @@
 """A run into numbers: metrics by group, comparisons, agreement with labels, failure modes, calibration.
 
-:func:`measure` and :func:`compare` are the two to begin with; both take run folders and return tables. The one
-source for tables, report, filters and audits. It reads runs and asks no model.
+Start with :func:`measure` and :func:`compare`: both take run folders and return tables. Tables, report,
+filters and audits all read these numbers. No model is asked.
 """
 
 from stepscore.analysis.against_labels import Abstention, PolicyAgreement, abstention

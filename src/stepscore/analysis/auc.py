@@ -13,7 +13,7 @@ from stepscore.metrics.stats import is_missing, statistic_estimate
 from stepscore.types import Estimate, FloatArray, IntArray
 
 DRAWN_APART = 3
-"""Scenes from which on those of a task are drawn apart. Of two, every resample has one twice and no pair of both."""
+"""Fewest scenes of a task to resample them separately: of two, every resample repeats one."""
 
 
 def auc_estimate(
@@ -28,11 +28,11 @@ def auc_estimate(
     """Estimate how often a success scores higher than a failure, a tie counting one half.
 
     Args:
-        scores: A score per episode; NaN where unknown.
-        labels: 1, 0 or NaN.
-        scenes: Scene of each, ``None`` where it shares none: clusters.
-        within_tasks: Compare a success only with failures of its task. Over all pairs, a judge that knows which
-            tasks are easy gains from it.
+        scores: NaN where unknown.
+        scenes: ``None`` for an episode that shares no scene.
+        within_tasks: Compare a success only with failures of its task. Over all pairs, a judge gains from
+            knowing which
+        tasks are easy.
     """
     codes = {task: code for code, task in enumerate(dict.fromkeys(tasks))}
     task_codes = np.array([codes[task] if within_tasks else 0 for task in tasks], dtype=np.float64)
@@ -48,11 +48,9 @@ def auc_estimate(
 def _tasks_drawn_whole(
     known: np.ndarray[Any, Any], tasks: FloatArray, scenes: Sequence[Hashable]
 ) -> tuple[list[Hashable], FloatArray]:
-    """Return the scenes to draw, those of a task with fewer than three as one, and the size of such a task, else 0.
+    """Return the scenes to draw, and the size of each episode's task if it is drawn as a whole, else 0.
 
-    Args:
-        known: Whether an episode's score and label are known.
-        scenes: The scene of each, ``None`` where it shares none.
+    A task with fewer than :data:`DRAWN_APART` scenes is drawn as a whole.
     """
     units = [("episode", i) if is_missing(scene) else ("scene", scene) for i, scene in enumerate(scenes)]
     by_task: dict[float, list[Hashable]] = {}
@@ -69,13 +67,12 @@ def auc_within_tasks(
 ) -> float:
     """Return the share of (success, failure) pairs of one task in which the success scores higher, ties half.
 
-    A task of one scene, or two, is drawn whole. Drawn m times it stands for m such tasks, with m times its pairs: as
-    one task it would have m^2 times its pairs, and an interval far too wide.
+    A task of one or two scenes is drawn as a whole. Drawn m times, it has m times its pairs: as one task it
+    would have m^2 times as many, and the interval would be far too wide.
 
     Args:
-        scores: Known scores in 0..0.5.
-        labels: 1 or 0.
-        whole: Number of episodes of its task before any was drawn again if it is drawn whole, else 0.
+        scores: In 0..0.5.
+        whole: If the episode's task is drawn as a whole: the number of its episodes before drawing; else 0.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
@@ -97,9 +94,9 @@ def auc_influence(
 ) -> FloatArray:
     """Return how much :func:`auc_within_tasks` changes with the weight of each episode, at weight 1.
 
-    ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that it is on
-    the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988). Of a task drawn whole, half of that: both
-    episodes of a pair have the weight of the task, and the pair has it once.
+    ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that
+    it is on the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988). It is halved for a task
+    drawn as a whole: both episodes of a pair carry the task's weight, and the pair has it once.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)

@@ -1,4 +1,4 @@
-"""What labels state of one episode's true progress."""
+"""The true progress of one episode by its labels, and the stages of its task in order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ TruthSource = Literal["progress labels", "stages"]
 
 @dataclass(frozen=True)
 class EpisodeTruth:
-    """The true progress of one episode: labelled progress where there is any, else what its stages imply.
+    """The true progress of one episode: as labelled, else as its stages imply.
 
     Attributes:
-        labelled: Times and values of labelled progress; ``None`` where there is none.
-        procedure: The stages of its task in order; empty where unknown.
+        labelled: Times and values of labelled progress, if any.
+        procedure: The stages of its task in order; empty if unknown.
         done: Whether the task was done when the episode ended.
+        potential: Name of the labelled progress.
     """
 
     labelled: tuple[FloatArray, FloatArray] | None = None
@@ -36,16 +37,16 @@ class EpisodeTruth:
 
     @property
     def source(self) -> TruthSource | None:
-        """Where the truth is from; ``None`` where nothing is known."""
+        """The source of the truth; ``None`` if unknown."""
         if self.labelled is not None:
             return "progress labels"
         return "stages" if self.stages and self.procedure else None
 
     def at(self, times: FloatArray) -> FloatArray:
-        """Return the true progress at ``times``, shape (n,), 0..1; NaN where it is unknown.
+        """Return the true progress at ``times``, shape (n,), 0..1; NaN where unknown.
 
-        Labelled progress is linear between two labelled times, and unknown before the first, after the last, and
-        next to a label of unknown value.
+        Labelled progress is linear between two labels, and unknown outside them and next to a label of
+        unknown value.
         """
         if self.labelled is not None:
             return _interpolated(times, *self.labelled)
@@ -63,11 +64,11 @@ def _interpolated(times: FloatArray, at: FloatArray, values: FloatArray) -> Floa
 
 @dataclass(frozen=True)
 class StagedEpisode:
-    """What an episode tells about the procedure of its task.
+    """What an episode shows of its task's procedure.
 
     Attributes:
-        subgoals: Names of the task's subgoals in order; empty where none are named.
-        success: Whether it succeeded by label; ``None`` where unknown.
+        subgoals: Names of the task's subgoals in order, if any.
+        success: Whether it succeeded by label; ``None`` if unknown.
     """
 
     stages: tuple[StageSpan, ...]
@@ -76,18 +77,18 @@ class StagedEpisode:
 
 
 def task_procedure(episodes: Sequence[StagedEpisode]) -> tuple[str, ...]:
-    """Return the names of a task's stages in order; empty where they are unknown.
+    """Return the names of a task's stages in order; empty if unknown.
 
     In this order:
 
-    1. The task's subgoals, where the stages have their names.
-    2. The stages of the episodes that succeeded, in the order in which they are first done; where none is labelled
-       a success, of those without a label, which are demonstrations. If all episodes together show as many stages
-       as there are subgoals, those that only failures show are inserted: see :func:`_inserted`.
-    3. Without such episodes, as many stages as there are subgoals, those that were tried being the first of them.
-       The rest have an empty name.
+    1. The task's subgoals, if the stages have their names.
+    2. The stages of successful episodes in the order in which they are first done; without labelled
+      successes, those of unlabelled episodes, which count as demonstrations. If all episodes together show as
+      many stages as there are subgoals, stages seen only in failures are inserted: see :func:`_inserted`.
+    3. Otherwise as many stages as there are subgoals, starting with those that were tried; the others have an
+      empty name.
 
-    The stages of failures alone do not show what was left to do.
+    The stages of failures do not show what was left to do.
     """
     annotated = [episode for episode in episodes if episode.stages]
     goals = next((episode.subgoals for episode in episodes if episode.subgoals), ())
@@ -109,10 +110,10 @@ def task_procedure(episodes: Sequence[StagedEpisode]) -> tuple[str, ...]:
 def _inserted(
     order: Sequence[str], missing: Sequence[str], episodes: Sequence[StagedEpisode]
 ) -> tuple[str, ...]:
-    """Return the procedure with stages that successes skip, each where steps between stages become shortest.
+    """Return the procedure with the skipped stages inserted where steps between stages become shortest.
 
-    A step is the distance of two stages that follow one another in some episode. The last stage stays the last:
-    successes end with it.
+    A step is the distance of two consecutive stages of an episode. The last stage stays last: successes end
+    with it.
     """
     steps = [pair for episode in episodes for pair in pairwise(name for name, *_ in episode.stages)]
     procedure = list(order)

@@ -1,4 +1,9 @@
-"""The rankings of one judge, by each of its scores."""
+"""Rank successes above failures by each of a judge's scores: over all episodes, within tasks, at equal lengths.
+
+Rollouts that stop after success reveal the answer by their length. :func:`stepscore.episodes.match_lengths`
+pairs each success with a failure of its task cut to its length; the score of a cut failure is its curve's
+value there.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +23,13 @@ from stepscore.judges import BASELINES
 from stepscore.types import FloatArray, Frames
 
 SCORES = ("success probability", "success score", "best progress", "last progress")
-"""The scores that a judge may have of a whole episode. A calibrated judge's verdict is by its success probability."""
+"""A judge's possible scores of an episode; a calibrated judge's verdict is by its success probability."""
 
 
 def score_ranking(
     judge: str, metrics: EpisodeMetrics, group: Group, names: Collection[str] = SCORES
 ) -> list[GroupEstimate]:
-    """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune."""
+    """Return the ROC-AUC of each score against the success label: there is no threshold to tune."""
     if not _both_outcomes(metrics):
         return []
     scores = {name: values for name, values in _scores(metrics).items() if name in names}
@@ -34,11 +39,7 @@ def score_ranking(
 def finer_ranking(
     judge: str, metrics: EpisodeMetrics, group: Group, names: Collection[str] = SCORES
 ) -> list[GroupEstimate]:
-    """Return what is left of the ranking among episodes of one task, and of one task and length.
-
-    Args:
-        group: What they share; nothing is added by tasks where it is one of one task.
-    """
+    """Return the ranking among episodes of one task (if there are several), and of one task and length."""
     if not _both_outcomes(metrics):
         return []
     rows = []
@@ -81,7 +82,7 @@ def _both_outcomes(metrics: EpisodeMetrics) -> bool:
 
 
 def _scores(metrics: EpisodeMetrics) -> Mapping[str, FloatArray]:
-    """Return the judge's scores of whole episodes by name, those of which something is known."""
+    """Return the judge's scores of episodes by name, if any is known."""
     last = [values[-1] if len(values) else np.nan for _, values in metrics.curves]
     given = [row["success_score"] for row in metrics.episodes]
     calibrated = [
@@ -98,7 +99,7 @@ def _scores(metrics: EpisodeMetrics) -> Mapping[str, FloatArray]:
 
 @dataclass(frozen=True)
 class _Timing:
-    """The timestamps of an episode's frames, without the frames, which lengths are matched by; nothing is decoded."""
+    """The timestamps of an episode's frames, to match lengths without decoding."""
 
     times: FloatArray
     frame_s: float
@@ -123,10 +124,8 @@ class _Timing:
 def length_matched_scores(metrics: EpisodeMetrics, judge: str) -> FloatArray:
     """Return the last progress of each success, and of each failure at the length of its success, shape (n,).
 
-    NaN for an episode that has no partner: a failure is cut only where its labels state that it is one there.
-
-    Args:
-        judge: Its name; the score of a baseline on a cut episode is computed anew, since the clock knows the end.
+    NaN without a partner: a failure is cut only where its labels say that it still is one. For a baseline,
+    the cut episode is scored again, since a clock depends on the end.
     """
     found = np.full(len(metrics), np.nan)
     known = [
@@ -153,7 +152,7 @@ def _score_at(judge: str, row: EpisodeRow, times: FloatArray, values: FloatArray
 
 
 def _episode(number: int, row: EpisodeRow, timing: _Timing) -> Episode:
-    """Return an episode that has a row's outcome, length and potential, and no frames."""
+    """Return an episode with a row's outcome, length and potential, without frames."""
     labels = [Label("success", row["success_mode"] or "holds", value=float(row["success"]))]
     truth = row["truth"]
     if truth.potential == POTENTIAL and truth.labelled is not None:
@@ -178,5 +177,5 @@ def _timing(row: EpisodeRow, sampled: FloatArray) -> _Timing | None:
 
 @lru_cache(maxsize=4096)
 def _timing_of(n_frames: int, fps: float) -> _Timing:
-    """Return the timing of so many frames; once for the many episodes of one length."""
+    """Return the timing of this many frames; cached for the many episodes of one length."""
     return _Timing(np.arange(n_frames) / fps, 1.0 / fps)

@@ -1,7 +1,7 @@
 """The true progress of the episodes of runs, from the runs' own labels and a labels file.
 
-For each episode the first of these that there is: progress labels of the file, its stages, progress labels of the
-run, its stages. Progress labels are never mixed: those of one name are used, in all episodes.
+Each episode uses the first available of: progress labels of the file, its stages, progress labels of the run,
+its stages. Progress labels are never mixed: all episodes use those of one name.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Points = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class ProgressTruths:
-    """The true progress of the episodes of runs.
+    """The true progress of the episodes of runs, by run folder and episode id.
 
     Attributes:
-        potential: Name of the progress labels that are used; ``None`` where there are none, or several of which
-            none was named.
-        ambiguous: The names of the progress labels, where there are several and none was named; they are not used.
+        potential: Name of the progress labels in use, if any.
+        ambiguous: The names of progress labels that are not used, because there are several and none was
+            named.
     """
 
     by_episode: Mapping[EpisodeKey, EpisodeTruth]
@@ -46,14 +46,14 @@ class ProgressTruths:
 
     @property
     def note(self) -> str:
-        """Return a sentence about labels that are not used; empty where all are."""
+        """Return a note on unused labels; empty if all are used."""
         if not self.ambiguous:
             return ""
         listed = ", ".join(repr(name) for name in self.ambiguous)
         return f"Progress is labelled under several names ({listed}) and was not used. Name one: --potential NAME"
 
     def of(self, row: EpisodeRow) -> EpisodeTruth:
-        """Return what is known of an episode, by its row."""
+        """Return the truth of an episode, by its row."""
         return self.by_episode[_key(row)]
 
 
@@ -67,8 +67,8 @@ def progress_truths(
     """Return the true progress of the episodes of runs.
 
     Args:
-        rows: Their episodes: rows of ``episodes`` with the run folder as ``run``.
-        labels: Labels file with progress at timestamps or stages; it comes before the runs' own labels.
+        rows: Rows of ``episodes`` with the run folder as ``run``.
+        labels: Labels file with progress or stages; it takes precedence over the runs' own labels.
         potential: Name of the progress labels to use. By default the only one, or ``potential``.
     """
     rows = list(rows)
@@ -107,7 +107,7 @@ def _truth(
 def _known(
     row: EpisodeRow, given: Labels | None, points: Mapping[str, Points], potential: str | None
 ) -> tuple[Points | None, StagedEpisode]:
-    """Return an episode's labelled progress, if any, and its stages: the file's before the run's."""
+    """Return an episode's labelled progress, if any, and its stages; those of the file come first."""
     goals = tuple(goal["name"] for goal in row["subgoals"])
     success = row["success"] if given is None or given.success is None else given.success
     if given is not None:
@@ -136,7 +136,7 @@ def _procedures(
 def _potentials(
     given: Mapping[str, Labels], points: Mapping[EpisodeKey, Mapping[str, Points]]
 ) -> dict[str, None]:
-    """Return the names of progress labels: those of the file, else those of the runs."""
+    """Return the names of the file's progress labels, else of the runs'."""
     in_file = dict.fromkeys(name for own in given.values() for name in own.potentials)
     return in_file or dict.fromkeys(name for own in points.values() for name in own)
 
@@ -153,7 +153,7 @@ def _chosen(names: Mapping[str, None], asked: str | None, where: str) -> str | N
 
 
 def _stored_points(runs: Sequence[Run]) -> dict[EpisodeKey, dict[str, Points]]:
-    """Return the labelled progress of the runs' tables, by episode and name; arrays are views of the tables."""
+    """Return the runs' labelled progress by episode and name; arrays are views of the tables."""
     points: dict[EpisodeKey, dict[str, Points]] = defaultdict(dict)
     for run in runs:
         table = run.labelled_progress()

@@ -1,8 +1,8 @@
-"""A run and labelled success into a success map, and the map's verdicts on scenes it was not fitted on.
+"""Fit a success map to a run and labelled success, and test its verdicts on other scenes.
 
-The figures are cross-fitted: the scenes are dealt into folds, and each fold is judged by a map fitted on the others.
-The map that is kept is fitted on all of them. Perturbed copies of an episode (``docs/data/perturbations.md``) are
-fitted on with it, in the same fold, and no figure counts them.
+Figures are cross-fitted: scenes are split into folds, and each fold is judged by a map fitted on the others.
+The final map is fitted on all. Perturbed copies of an episode (``docs/data/perturbations.md``) join its fold
+and the fit, but no figure counts them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate, FloatArray, SuccessMode
 
 FOLDS = 10
-"""Parts of the scenes for the figures; fewer where there are fewer scenes."""
+"""Most folds of the scenes."""
 
 WEIGHTS = "successes and failures weigh equally within a task"
 SHRINKAGE = "normal, its standard deviation by the greatest marginal likelihood (Laplace)"
@@ -46,12 +46,10 @@ class LabelledScore:
     """One episode's score with its success label.
 
     Attributes:
-        fingerprint: Of its frames; ``None`` where they could not be read.
-        task: Its task, or its instruction where no task is named.
-        pair: Scene or seed it shares with other episodes; ``None`` where it shares none.
-        score: The judge's score; NaN where unknown.
+        fingerprint: Of its frames; ``None`` if they could not be read.
+        score: The judge's score; NaN if unknown.
         success: 1 or 0.
-        copy_of: Id of the recorded episode that it is a perturbed copy of; ``None`` for a recorded one.
+        copy_of: Id of the recording that it is a perturbed copy of, if it is one.
     """
 
     id: str
@@ -64,7 +62,7 @@ class LabelledScore:
 
     @property
     def unit(self) -> str:
-        """Return what stays in one fold: the scene, where several episodes share one."""
+        """Return what must stay in one fold: the scene, else the recorded episode."""
         own = self.copy_of or self.id
         return f"episode\0{own}" if self.pair is None else f"scene\0{self.task}\0{self.pair}"
 
@@ -74,8 +72,9 @@ class TaskVerdicts:
     """The cross-fitted verdicts on one task.
 
     Attributes:
-        own_term: Whether the map has a term for it; else it uses the pooled map.
-        balanced: Mean of the share of right verdicts among successes and among failures.
+        own_term: Whether the map has a term for it; otherwise it uses the pooled map.
+        balanced: Balanced accuracy.
+        rate_error: Success rate by the map minus that by label.
     """
 
     task: str
@@ -92,7 +91,10 @@ class SuccessCalibration:
 
     Attributes:
         balanced: Balanced accuracy of the verdicts at 0.5.
-        brier: Brier score, successes and failures weighed equally.
+        rate_judge: Success rate by the map; ``rate_error`` is it minus ``rate_label``.
+        brier: With successes and failures weighed equally, like ``ece``.
+        n: Number of recorded episodes that it was fitted on.
+        copies: Number of perturbed copies that it was fitted on.
     """
 
     fitted: FittedSuccess
@@ -137,15 +139,15 @@ def calibrate_success(
     mode: SuccessMode | None = None,
     seed: int = 0,
 ) -> SuccessCalibration | None:
-    """Fit a success map on all labelled episodes of a run; ``None`` where its labels do not hold both classes.
+    """Fit a success map on all labelled episodes of a run; ``None`` unless its labels have both classes.
 
     Args:
-        labels: Labels file with success; the labels of the run if not given.
-        channel: Series of the curve to map: ``margin`` by default where the judge gives it, else ``progress``.
-        mode: Only episodes whose success counts so; needed where the labels hold both modes.
+        labels: Labels file with success; the run's labels by default.
+        channel: Channel of the curve to map: ``margin`` if the judge gives it, else ``progress``.
+        mode: Only episodes of this success mode; needed if the labels have both.
 
     Raises:
-        OptionError: The labels hold both modes and none was named, or the score does not rise with success.
+        OptionError: The labels have both modes and none was named, or the score does not rise with success.
     """
     name = channel or ("margin" if "margin" in run.curves().column_names else "progress")
     if name == "progress" and any(run.judgements().column("calibrated").to_pylist()):
@@ -172,7 +174,7 @@ def _fit(episodes: Sequence[LabelledScore]) -> SuccessMap:
 
 
 def _cross_fitted(episodes: Sequence[LabelledScore], seed: int) -> FloatArray:
-    """Return each episode's probability by a map fitted without its scene; NaN where that is not possible."""
+    """Return each episode's probability by a map fitted without its scene; NaN if that is not possible."""
     units = sorted({e.unit for e in episodes}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
     fold_of = {unit: number % FOLDS for number, unit in enumerate(units)}
     predicted = np.full(len(episodes), np.nan)
@@ -249,11 +251,11 @@ def _by_task(
 def labelled_scores(
     run: Run, channel: str, path: Path | None, mode: SuccessMode | None
 ) -> tuple[list[LabelledScore], SuccessMode | None]:
-    """Return the episodes with a curve and a success label, and when their success counts.
+    """Return the episodes with a curve and a success label, and their success mode.
 
     Args:
-        path: Labels file with success; the labels of the run if not given.
-        mode: Only episodes whose success counts so; needed where the labels hold both modes.
+        path: Labels file with success; the run's labels by default.
+        mode: Only episodes of this success mode; needed if the labels have both.
     """
     stated = {} if path is None else {name: Labels(own) for name, own in read_labels(path).items()}
     curves = dict(curves_by_episode(run.curves(), channel))

@@ -1,4 +1,4 @@
-"""Success by judge: by the calibrated probability, else by the judge's published rule, else by its progress.
+"""Success by judge, and when a task counts as done.
 
 ========================  ====================================================================  ===============
 rule                      yes at                                                                calibrated
@@ -8,8 +8,8 @@ rule                      yes at                                                
 :data:`BY_PROGRESS`       a highest progress of 0.99, for judges and files without a score      no
 ========================  ====================================================================  ===============
 
-A score that is no probability of anything (the rank correlation of ``gvl``, a similarity) gives no verdict until it
-is calibrated.
+A score that is not a probability (``gvl``'s rank correlation, a similarity) gives no verdict until it is
+calibrated.
 """
 
 from __future__ import annotations
@@ -31,30 +31,25 @@ from stepscore.types import FloatArray
 BY_PROBABILITY, BY_SCORE, BY_PROGRESS = "probability", "score", "progress"
 
 WITHOUT_VERDICT = frozenset({"gvl", "similarity"})
-"""Judges whose success score ranks episodes and says nothing about 0.5."""
+"""Judges whose success score ranks episodes, but has no threshold."""
 
 
 class MeasuredEpisodes(Protocol):
-    """Measured episodes: how many there are, were left out, and were fitted on."""
+    """The counts of measured episodes that a note needs."""
 
     @property
     def left_out(self) -> int:
-        """Episodes left out because a map was fitted on them."""
+        """Number of episodes left out because a map was fitted on them."""
 
     @property
     def fitted_on(self) -> int | None:
-        """Episodes that a map was fitted on; ``None`` where no map says so."""
+        """Number of episodes that a map was fitted on; ``None`` if no map says."""
 
     def __len__(self) -> int: ...
 
 
 class SuccessVerdict(NamedTuple):
-    """A judge's verdict on an episode.
-
-    Attributes:
-        value: 1, 0, or NaN where it is unknown.
-        rule: The rule that gave it, or would have; ``None`` where there is none.
-    """
+    """A judge's verdict on an episode: 1, 0 or NaN, and the rule behind it, if any."""
 
     value: float
     rule: str | None
@@ -65,8 +60,8 @@ def success_verdict(row: Mapping[str, Any], values: FloatArray, success_threshol
 
     Args:
         row: Of ``judgements``; success_probability and success_calibrated may be missing.
-        values: The episode's progress; empty where it has no curve.
-        success_threshold: Highest progress that counts as success where there is no score.
+        values: The episode's progress; empty without a curve.
+        success_threshold: Highest progress that counts as success without a score.
     """
     if row.get("success_calibrated"):
         probability = row["success_probability"]
@@ -81,18 +76,18 @@ def success_verdict(row: Mapping[str, Any], values: FloatArray, success_threshol
 
 
 def success_maps(run: Run) -> list[Mapping[str, Any]]:
-    """Return the success maps in a run's protocol: one for a calibrated judge, one or more for a cascade."""
+    """Return the success maps in a run's protocol; a cascade can have several."""
     return list(_maps_in(run.protocol.content))
 
 
 def map_id(run: Run) -> str | None:
-    """Return a hash of the success maps in a run's protocol; ``None`` where there are none."""
+    """Return a hash of the success maps in a run's protocol; ``None`` without any."""
     found = success_maps(run)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16] if found else None
 
 
 def success_name(rules: set[str | None]) -> str:
-    """Return how a table calls success by judge, by the rules that gave its verdicts."""
+    """Return the name of success by judge in tables, by the rules behind it."""
     known = rules - {None}
     if known <= {BY_PROBABILITY}:
         return "success by judge"
@@ -102,12 +97,12 @@ def success_name(rules: set[str | None]) -> str:
 
 
 def map_holds(row: Mapping[str, Any], maps: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether success maps are for the mode in which an episode's success counts, where that is known."""
+    """Return whether success maps fit the success mode of an episode, if that is known."""
     return row["success_mode"] is None or {found["mode"] for found in maps} <= {row["success_mode"]}
 
 
 def other_mode_note(runs: Iterable[Run], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return for how many episodes no success map is used since their success counts otherwise; empty for none."""
+    """Return for how many episodes the success map is not used because of their success mode; empty for none."""
     maps = {str(run.path): found for run in runs if (found := success_maps(run))}
     dropped = [row for row in rows if not map_holds(row, maps.get(row["run"], ()))]
     if not dropped:
@@ -124,14 +119,14 @@ def other_mode_note(runs: Iterable[Run], rows: Sequence[Mapping[str, Any]]) -> s
 
 
 def was_fitted_on(row: Mapping[str, Any]) -> bool | None:
-    """Return whether the judge's maps were fitted on this episode; ``None`` where they do not say so."""
+    """Return whether the judge's maps were fitted on this episode; ``None`` if unknown."""
     facts = json.loads(row["facts"]) if row.get("facts") else {}
     found = facts.get("fitted_on")
     return None if found is None else bool(found)
 
 
 def fitted_on_note(metrics: MeasuredEpisodes) -> str:
-    """Return how many of the measured episodes a calibration map was fitted on; empty without a map that says so."""
+    """Return how many episodes a calibration map was fitted on; empty if no map says."""
     if metrics.left_out:
         return f"{metrics.left_out} episodes that the calibration map was fitted on are left out."
     if metrics.fitted_on is None:
@@ -145,7 +140,7 @@ def fitted_on_note(metrics: MeasuredEpisodes) -> str:
 
 
 def _maps_in(value: object) -> list[Mapping[str, Any]]:
-    """Return the success maps under any key ``calibration``, in order of the keys."""
+    """Return the success maps under any key ``calibration``, sorted by key."""
     found: list[Mapping[str, Any]] = []
     if isinstance(value, Mapping):
         for key in sorted(value):
@@ -162,23 +157,19 @@ def _maps_in(value: object) -> list[Mapping[str, Any]]:
 
 
 SUCCESS_PROBABILITY = "success_probability"
-"""Channel of the probability that the task is done, by a calibrated judge."""
+"""Channel of a calibrated judge's probability that the task is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoneRule:
-    """When ``robust`` counts a sample of a run's curves as done.
-
-    Attributes:
-        channel: Channel of the success probability, which decides where an episode has known values of it.
-    """
+    """When ``robust`` counts a sample as done: by the probability in ``channel``, else from progress ``at``."""
 
     channel: str | None
     at: float
 
 
 def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
-    """Return a run's rule: the success probability if it has one, else the progress its calibration map states."""
+    """Return a run's rule: by ``done_at``, else its success probability, else its calibration map."""
     if done_at is not None:
         return DoneRule(None, done_at)
     has_channel = SUCCESS_PROBABILITY in run.channels
@@ -192,7 +183,7 @@ def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
 def robust_opd(
     runs: Sequence[Run], channel: str, done_at: float | None
 ) -> Callable[[EpisodeRow], CurveMetric]:
-    """Return what gives the OPD metrics of an episode, by the rule of its run."""
+    """Return the function that gives an episode's OPD metrics by the rule of its run."""
     rules = {str(run.path): done_rule(run, done_at) for run in runs}
     probabilities = {
         (str(run.path), name): values

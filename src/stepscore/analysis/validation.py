@@ -1,4 +1,7 @@
-"""A validation record: the few numbers of an audit that belong beside every score of the same protocol."""
+"""Validation records: the few numbers of an audit that are quoted with every score of the same protocol.
+
+A run's record is a file kept in the run, or one shipped with the package.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ NAMES = {
     "grounding": "grounding",
     "round_trip": "return",
 }
-"""What is measured, and how a sentence calls it."""
+"""What is measured, by its name in sentences."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number of a record, 0..1 or a correlation, with its 95 % interval; ``None`` where unknown."""
+    """A number of a record, 0..1 or a correlation, with its 95 % interval; ``None`` if unknown."""
 
     value: float | None
     lo: float | None
@@ -52,15 +55,17 @@ class Measured:
 
 @dataclass(frozen=True)
 class Validation:
-    """What an audit showed of one protocol.
+    """The result of an audit of one protocol.
 
     Attributes:
-        model: Its model string; ``None`` for a judge without one.
-        measured_by: Who measured it; empty where not stated.
-        created: When, as ISO 8601.
-        success: Balanced accuracy of its verdicts on success; ``None`` where nothing was labelled.
+        protocol_hash: Of the judge with its model and options.
+        model: ``None`` for a judge without one.
+        measured_by: Empty if not stated.
+        created: ISO 8601.
+        source: What was judged.
+        success: Balanced accuracy of its success verdicts; ``None`` without labels.
         grounding: Share of successes that end higher under their own instruction than under another task's.
-        round_trip: Rank correlation with the way there and back, when a video runs forwards, then backwards.
+        round_trip: Rank correlation with the way there and back, for a video played forwards, then backwards.
     """
 
     protocol_hash: str
@@ -121,10 +126,10 @@ class _Record(BaseModel):
 
 
 def read_validation(path: Path) -> Validation:
-    """Read a record; what is not one is refused with the file and the field.
+    """Read a record.
 
     Raises:
-        ManifestError: The file cannot be read, or is not a validation record.
+        ManifestError: The file cannot be read or is invalid; the message names the field.
     """
     try:
         read = _Record.model_validate(read_json(path, ManifestError, max_bytes=MAX_BYTES))
@@ -142,10 +147,10 @@ def read_validation(path: Path) -> Validation:
 
 FILE = "validation.json"
 SHIPPED = Path(__file__).parent / "validation_records"
-"""Records that come with the package, each named by its protocol hash."""
+"""Records shipped with the package, named by their protocol hash."""
 
 SHOWN = 3
-"""Tasks that a sentence names."""
+"""Most tasks in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def add_validation(runs: Sequence[Run], file: Path) -> None:
 
     Raises:
         ManifestError: The file is not a validation record.
-        OptionError: None of the runs has its protocol.
+        OptionError: No run has its protocol.
     """
     record = read_validation(file)
     same = [run for run in runs if run.protocol.hash == record.protocol_hash]
@@ -177,15 +182,15 @@ def add_validation(runs: Sequence[Run], file: Path) -> None:
 
 
 def find_validation(run: Run) -> Validation | None:
-    """Return the record kept in the run, else the one shipped for its protocol; ``None`` without either."""
+    """Return the record kept in the run, else the one shipped for its protocol, if any."""
     found = _find(run)
     return None if found is None else found.record
 
 
 def validation_notes(runs: Iterable[Run]) -> tuple[str, ...]:
-    """Return a sentence for each protocol with a record: what was measured, and what of the runs is outside of it.
+    """Return a sentence per protocol with a record: its numbers, and the tasks and cameras it does not cover.
 
-    A record that is not shipped is quoted as a claim of who measured it.
+    Records that are not shipped are quoted as a claim of their author.
     """
     together: dict[str, list[Run]] = {}
     for run in runs:
@@ -221,7 +226,7 @@ def _sentence(found: _Quoted, runs: Sequence[Run]) -> str:
 
 
 def _outside(record: Validation, runs: Sequence[Run]) -> str:
-    """Return which tasks and cameras of the runs the record says nothing of; empty where there are none."""
+    """Return which tasks and cameras of the runs the record does not cover."""
     rows = [
         row for run in runs for row in run.episodes().select(["task", "instruction", "views"]).to_pylist()
     ]
@@ -239,6 +244,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text of someone else on one line, short and printable."""
+    """Return an untrusted text on one line, short and printable."""
     line = " ".join(re.sub(r"[^\S ]|\x00", " ", "".join(c if c.isprintable() else " " for c in text)).split())
     return line if len(line) <= 80 else f"{line[:77]}..."

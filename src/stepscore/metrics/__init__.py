@@ -1,7 +1,7 @@
 """Pure functions of arrays that measure curves, verdicts and samples of episodes.
 
-No file is read here and no judge is known. Unknown is NaN and stays NaN; every docstring has the formula and
-its source. OPD stands in :mod:`stepscore.metrics.opd`; intervals, tests and comparisons in
+They read no files and know no judge. Unknown is NaN and stays NaN; docstrings have the formula and its
+source. OPD is in :mod:`stepscore.metrics.opd`; intervals, tests and comparisons are in
 :mod:`stepscore.metrics.stats`.
 """
 

@@ -1,7 +1,7 @@
-"""Which answers to accept: the error among the surest, against the share that they are.
+"""Which answers to accept: the error among the surest answers against their share.
 
-An answer's confidence is max(p, 1 - p) of its probability p; the surest are accepted first, equal ones together
-(selective prediction; El-Yaniv and Wiener, JMLR 11, 1605-1641, 2010).
+An answer's confidence is max(p, 1 - p) of its probability p; the surest are accepted first, equal ones
+together (selective prediction; El-Yaniv and Wiener, JMLR 11, 1605-1641, 2010).
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """The error among accepted answers at every border of confidence, from the highest border down.
-
-    Attributes:
-        confidence: The borders: an answer at least so sure is accepted, shape (k,), falling, 0.5..1.
-        accepted: Accepted answers, shape (k,).
-        wrong: Wrong ones among them, shape (k,).
-    """
+    """The error among accepted answers at every confidence threshold, from the highest down, shape (k,) each."""
 
     confidence: FloatArray
     accepted: IntArray
@@ -34,21 +28,19 @@ class RiskCoverage:
 
     @property
     def coverage(self) -> FloatArray:
-        """Share of answers accepted, shape (k,)."""
+        """Share of answers accepted."""
         return np.asarray(self.accepted / self.n)
 
     @property
     def risk(self) -> FloatArray:
-        """Share of accepted answers that are wrong, shape (k,)."""
+        """Share of accepted answers that are wrong."""
         return np.asarray(self.wrong / self.accepted)
 
 
 def risk_coverage(probability: ArrayLike, labels: ArrayLike) -> RiskCoverage:
-    """Return the error among accepted answers at every border; pairs with an unknown value are left out.
+    """Return the error among accepted answers at every threshold; pairs with an unknown value are left out.
 
-    Args:
-        probability: Probability of yes, 0..1, of each; the answer is yes from 0.5 on.
-        labels: 1, 0 or NaN of each.
+    The answer is yes from a probability of 0.5; labels are 1, 0 or NaN.
     """
     p, truth = known_pairs(
         series(probability, "probability"), binary(labels, "labels"), "probability", "labels"
@@ -64,11 +56,9 @@ def risk_coverage(probability: ArrayLike, labels: ArrayLike) -> RiskCoverage:
 
 
 def accept_threshold(probability: ArrayLike, labels: ArrayLike, max_error: float) -> float:
-    """Return the lowest confidence at which the accepted answers are wrong in at most this share of cases.
+    """Return the lowest confidence at which at most ``max_error`` of the accepted answers are wrong.
 
-    Returns:
-        0.5, which accepts all, to 1; infinite where not even the surest answers are right so often; NaN without a
-        known pair.
+    0.5 accepts all; infinite if not even the surest answers suffice; NaN without a known pair.
     """
     if not 0 <= max_error < 1:
         raise OptionError(f"max_error is {max_error}; expected a share from 0 to below 1.")

@@ -1,7 +1,7 @@
 """Calibration: a monotone map from a judge's score to labelled progress, and how far the two agree.
 
-A score can rank timestamps correctly and still be wrong about their level. A monotone map keeps the ranking and
-corrects the level; it is fitted on labelled episodes and evaluated only on others.
+A score can rank timestamps correctly and be wrong about their level. A monotone map keeps the ranking and
+corrects the level; fit it on labelled episodes and evaluate it on others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class MonotoneMap:
-    """A map that never falls: linear between knots, constant outside them."""
+    """A map that never falls: linear between knots (``x`` strictly increasing), constant outside them."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -38,21 +38,21 @@ class MonotoneMap:
             )
 
     def apply(self, scores: ArrayLike) -> FloatArray:
-        """Return the progress at each score, shape (n,); beyond the outer knots, theirs. NaN stays NaN."""
+        """Return the progress at each score, shape (n,); constant beyond the outer knots. NaN stays NaN."""
         return np.interp(series(scores, "scores"), self.x, self.y)
 
 
 def fit_calibration(scores: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> MonotoneMap:
     """Fit the monotone map with the least squared error: isotonic regression by pooling adjacent violators.
 
-    min over non-falling f of sum_i w_i (f(score_i) - truth_i)^2 (Barlow et al. 1972). Equal scores are first
-    averaged. Knots stand at both ends of every pooled block; between two blocks the map is linear, as in
+    min over non-falling f of sum_i w_i (f(score_i) - truth_i)^2 (Barlow et al. 1972). Equal scores are
+    averaged first. Every pooled block has knots at both ends; the map is linear between blocks, as in
     scikit-learn's ``IsotonicRegression``.
 
     Args:
-        scores: The judge's values, in any unit, shape (n,).
-        truth: Labelled progress at the same timestamps, 0..1.
-        weights: Weight of each point, above 0; 1 by default.
+        scores: In any unit, shape (n,).
+        truth: Labelled progress, 0..1.
+        weights: Above 0; 1 by default.
 
     Raises:
         OptionError: No point has both known, a score is infinite, or labels leave 0..1.
@@ -85,13 +85,10 @@ def fit_calibration(scores: ArrayLike, truth: ArrayLike, weights: ArrayLike | No
 
 @dataclass(frozen=True)
 class Reliability:
-    """Predictions against labels, in bins of the prediction.
+    """Predictions against labels, in bins of the prediction; NaN in an empty bin.
 
     Attributes:
-        edges: The bins' edges from 0 to 1, shape (b + 1,); a bin holds its lower edge, the last both.
-        n: Points in each bin, shape (b,).
-        predicted: Mean of the predictions, shape (b,); NaN in an empty bin.
-        labelled: Mean of the labels, shape (b,); NaN in an empty bin.
+        edges: From 0 to 1, shape (b + 1,); a bin includes its lower edge, the last one both.
     """
 
     edges: FloatArray
@@ -109,12 +106,9 @@ class Reliability:
 
 
 def reliability(predicted: ArrayLike, truth: ArrayLike, *, bins: int = 10) -> Reliability:
-    """Return the means of predictions and of labels in bins of equal width; unknown points are left out.
+    """Return the means of predictions and labels in bins of equal width; unknown points are left out.
 
-    Args:
-        predicted: Progress or probability, 0..1, shape (n,).
-        truth: Labelled progress 0..1, or outcomes 0 and 1.
-        bins: Number of bins between 0 and 1.
+    Predictions and labels are in 0..1; labels may be outcomes 0 and 1.
     """
     if bins < 1:
         raise OptionError(f"bins is {bins}; expected at least 1.")
@@ -136,8 +130,7 @@ def reliability(predicted: ArrayLike, truth: ArrayLike, *, bins: int = 10) -> Re
 def brier(predicted: ArrayLike, truth: ArrayLike) -> float:
     """Return the mean squared distance of predictions to the truth (Brier 1950), 0..1, lower is better.
 
-    With outcomes 0 and 1 it is the Brier score, with labelled progress the mean squared error. NaN without a
-    known point.
+    The Brier score for outcomes 0 and 1, else the mean squared error. NaN without a known point.
     """
     p, y = _known(predicted, truth)
     return float(np.mean((p - y) ** 2)) if len(p) else math.nan

@@ -1,8 +1,9 @@
 """The metrics that a run is measured with: each takes one curve and returns one or more numbers.
 
-A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics``, in a script by
-``metric_registry.register("mine")(CurveMetric(...))``, or by ``--metric FILE.py:NAME``. The tables of metrics and of
-comparisons, and the page, then have its columns.
+A custom metric is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics``, in a script
+by ``metric_registry.register("mine")(CurveMetric(...))``, or by ``--metric FILE.py:NAME``. Tables,
+comparisons and the page then have its columns. Third-party functions may raise or return anything, so they
+are checked when called.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class MetricColumn:
-    """One number of an episode.
+    """One number of an episode: its name in every table, the better direction, its kind and a one-line summary.
 
     Attributes:
-        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1; ``"mean"`` for
-            the rest.
+        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1;
+            ``"mean"`` for
+        the rest.
 
     Raises:
-        OptionError: One of them has another value.
+        OptionError: A field has an invalid value.
     """
 
     name: str
@@ -112,9 +114,8 @@ def opd_metric(
 ) -> CurveMetric:
     """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
 
-    Args:
-        success_probability: For ``robust``, that of each sample of the curve to measure, where the judge gives one.
-        done_at: For ``robust`` without it, the progress that counts as done; .99 by default.
+    For ``robust``, ``success_probability`` is that of each sample; without it, progress from ``done_at``
+    (default .99) counts as done.
     """
     func = partial(_opd, revision=revision, success_probability=success_probability, done_at=done_at)
     return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), func)
@@ -138,7 +139,7 @@ metric_registry: Registry[CurveMetric] = Registry(
 
 
 def registered_metrics() -> list[CurveMetric]:
-    """Return every metric that is not built in, by name; what its function raises or returns wrongly names it."""
+    """Return every metric that is not built in; errors in its function name the metric."""
     found = []
     for name, metric in metric_registry:
         if not metric_registry.is_builtin(name):
@@ -149,7 +150,7 @@ def registered_metrics() -> list[CurveMetric]:
 
 
 def registered_columns() -> tuple[str, ...]:
-    """Return the names of the columns of every metric that is not built in; tables for people show them all."""
+    """Return the column names of every metric that is not built in; printed tables show them all."""
     return tuple(column.name for metric in registered_metrics() for column in metric.columns)
 
 

@@ -1,8 +1,7 @@
-"""Which of two timestamps is further along? Agreement in sign of judged and true changes between two points.
+"""Which of two timestamps is further along? Agreement in sign of judged and true changes.
 
-A pair is a true change and a judged change of progress between two timestamps of one episode. The larger the true
-change the easier the pair, so every number belongs to a bin of it (after RoboPulse's small, medium and large
-hops, PRM-as-a-Judge).
+The larger the true change between two timestamps of an episode, the easier the pair, so every number is for a
+bin of true changes (after RoboPulse's small, medium and large hops, PRM-as-a-Judge).
 """
 
 from __future__ import annotations
@@ -25,14 +24,7 @@ TRUE_CHANGE_BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of points of one episode, each with the earlier point first.
-
-    Attributes:
-        first: Index of the earlier point, shape (m,).
-        second: Index of the later point, shape (m,).
-        true_delta: Change of the truth from first to second; NaN where unknown.
-        judged_delta: Change of the judged progress; NaN where unknown.
-    """
+    """Pairs of points of one episode, the earlier one first, shape (m,) each; a change is NaN if unknown."""
 
     first: IntArray
     second: IntArray
@@ -42,15 +34,14 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Sign agreement on the pairs whose absolute true change is in [lo, hi).
+    """Sign agreement on the pairs with an absolute true change in [lo, hi).
 
     Attributes:
-        hi: Absolute true change from which pairs no longer belong; inf for the last bin.
-        coverage: n over all pairs of the bin; NaN where the bin is empty.
-        accuracy: Share judged with the right sign, a tie counting one half; NaN where n is 0.
-        balanced_accuracy: Mean of the accuracy on rising and on falling pairs; NaN where either is absent.
+        coverage: n over all pairs of the bin; NaN in an empty bin.
+        accuracy: Share with the right sign, a tie counting one half; NaN if n is 0.
+        balanced_accuracy: Mean of the accuracy on rising and on falling pairs; NaN if either is absent.
         falling_f1: F1 of calling a pair falling, a tie being half a call; NaN without falling pairs.
-        auroc: How often a rising pair is judged to rise more than a falling one; NaN where either is absent.
+        auroc: How often a rising pair is judged to rise more than a falling one; NaN if either is absent.
     """
 
     lo: float
@@ -77,13 +68,13 @@ def make_pairs(
 ) -> Pairs:
     """Return pairs of an episode's points, each once and forward in time.
 
-    Pairs that touch an unknown point are kept with a NaN change, so that they count against coverage. A
-    mirrored pair would add nothing: an absolute curve judges it with the opposite sign by construction.
+    Pairs with an unknown point have a NaN change, so they count against coverage. Mirrored pairs would add
+    nothing: an absolute curve judges them with the opposite sign.
 
     Args:
         times: Seconds, strictly increasing, shape (n,).
-        max_pairs: Most pairs to return, drawn uniformly without replacement; all by default.
-        seed: Seed of the draw; derive it from the episode id, and the pairs do not depend on other episodes.
+        max_pairs: Most pairs, drawn uniformly without replacement; all by default.
+        seed: Derive it from the episode id, so that the pairs do not depend on other episodes.
     """
     at, true, judged = increasing(times, "times"), series(truth, "truth"), series(progress, "progress")
     same_length(at, true, "times", "truth")
@@ -116,18 +107,14 @@ def pair_scores(
 ) -> tuple[PairScores, ...]:
     """Score the signs of judged changes (accuracy, falling-F1, AUROC) in each bin of absolute true change.
 
-    A judge that calls everything rising has an accuracy near 1 on successful episodes and a balanced
-    accuracy of 0.5. A tie is half right and half a call of falling: a constant judge scores 0.5, whatever
-    the sign of zero.
+    A judge that calls everything rising has an accuracy near 1 on successes and a balanced accuracy of 0.5. A
+    tie is half right and half a call of falling, so a constant judge scores 0.5.
 
     Args:
         true_delta: True changes, shape (m,); NaN and 0 belong to no bin.
-        judged_delta: Judged changes, shape (m,); NaN is unknown and counted against coverage.
-        bins: Half-open ranges [lo, hi) of the absolute true change, compared after rounding to 1e-9.
-        tie: A judged change of at most this, in absolute value, is a tie.
-
-    Returns:
-        A row for each bin, in the order given.
+        judged_delta: Judged changes, shape (m,); NaN counts against coverage.
+        bins: Half-open ranges [lo, hi), compared after rounding to 1e-9.
+        tie: Largest absolute judged change that is a tie.
     """
     true, judged = series(true_delta, "true_delta"), series(judged_delta, "judged_delta")
     same_length(true, judged, "true_delta", "judged_delta")

@@ -1,12 +1,10 @@
-"""Do a judge's comparisons of two frames fit together? Measured without labels, on hops between -1 and 1.
+"""Do a judge's comparisons of two frames fit together, and how fine are its answers? Measured without labels.
 
-The hop from potential p to q is the share of what was left that got done, (q - p) / (1 - p), or of what was done
-that came undone, (q - p) / p (Robo-Dopamine). It is not additive: 0 to 0.5 to 1 has the hops 0.5 and 1, and 0 to 1
-has 1. Its laws are multiplicative: what is left after two advances is the product of what each leaves,
-(1 - H_pr) = (1 - H_pq) (1 - H_qr), and what is kept after two losses is (1 + H_pr) = (1 + H_pq) (1 + H_qr).
-
-Differences of a scalar curve obey every law of their own kind by construction, so these numbers say nothing about
-a judge that scores frames one by one.
+The hop from potential p to q is the share of what was left that got done, (q - p) / (1 - p), or of what was
+done that came undone, (q - p) / p (Robo-Dopamine). Hops are not additive but multiplicative: for two advances
+(1 - H_pr) = (1 - H_pq) (1 - H_qr), and for two losses (1 + H_pr) = (1 + H_pq) (1 + H_qr). Differences of a
+scalar curve are consistent by construction, so these numbers say nothing about a judge that scores frames one
+by one.
 """
 
 from __future__ import annotations
@@ -22,16 +20,13 @@ from stepscore.metrics.validation import increasing, same_length, series
 from stepscore.types import FloatArray
 
 MIN_REMAINDER = 1e-3
-"""Least remainder 1 - |H| whose logarithm is taken, so that a hop of 1 is not infinitely far from one of 0.999."""
+"""Least remainder 1 - |H| in a logarithm, so that a hop of 1 is not infinitely far from 0.999."""
 
 _SAME_TIME_S = 1e-6
 
 
 def hop_between(before: ArrayLike, after: ArrayLike) -> FloatArray:
-    """Return the hop between two potentials in 0..1: a share of what was left, or of what was done.
-
-    Where nothing changes it is 0; NaN where either is unknown.
-    """
+    """Return the hop between two potentials in 0..1; 0 without a change, NaN if either is unknown."""
     p, q = np.broadcast_arrays(np.asarray(before, np.float64), np.asarray(after, np.float64))
     change = q - p
     whole = np.where(change > 0, 1 - p, p)
@@ -41,12 +36,9 @@ def hop_between(before: ArrayLike, after: ArrayLike) -> FloatArray:
 def triple_residual(pq: ArrayLike, qr: ArrayLike, pr: ArrayLike) -> FloatArray:
     """Return how far each triple of hops is from the multiplicative law of its direction, in nats (M1).
 
-    ``|log(1 - |H_pr|) - log(1 - |H_pq|) - log(1 - |H_qr|)|``, each remainder at least ``MIN_REMAINDER``. A perfect
-    judge has 0. NaN where a hop is unknown, and where the three do not have one sign (0 has either): for those
-    there is no law without knowing the potential; see :func:`confirmed_order`.
-
-    Args:
-        pq: Hop from the first point to the second, shape (n,).
+    ``|log(1 - |H_pr|) - log(1 - |H_pq|) - log(1 - |H_qr|)|``, each remainder at least ``MIN_REMAINDER``; 0
+    for a perfect judge. NaN if a hop is unknown or the signs differ (0 has either): then there is no law
+    without the potential; see :func:`confirmed_order`.
     """
     hops = _columns(pq, qr, pr)
     signs = np.sign(hops)
@@ -56,9 +48,9 @@ def triple_residual(pq: ArrayLike, qr: ArrayLike, pr: ArrayLike) -> FloatArray:
 
 
 def confirmed_order(pq: ArrayLike, qr: ArrayLike, pr: ArrayLike) -> FloatArray:
-    """Return 1 where two hops of one sign are confirmed by the hop over both, 0 where it has the other sign.
+    """Return 1 if the hop over two hops of one sign confirms it, 0 if it has the other sign, 0.5 if it is 0.
 
-    0.5 where the long hop is 0. NaN where a hop is unknown, or the two short ones do not have one sign.
+    NaN if a hop is unknown or the two short ones differ in sign.
     """
     first, second, both = np.sign(_columns(pq, qr, pr))
     result = np.where(both == 0, 0.5, (both == first).astype(np.float64))
@@ -67,9 +59,9 @@ def confirmed_order(pq: ArrayLike, qr: ArrayLike, pr: ArrayLike) -> FloatArray:
 
 
 def opposite_signs(forward: ArrayLike, swapped: ArrayLike) -> FloatArray:
-    """Return 1 where the answers about (p, q) and (q, p) have opposite signs, or are both 0, else 0 (M4).
+    """Return 1 if the answers about (p, q) and (q, p) have opposite signs or are both 0, else 0 (M4).
 
-    Only signs are compared: the hops there and back are shares of different wholes. NaN where either is unknown.
+    Only signs are compared, since hops there and back are shares of different wholes. NaN if unknown.
     """
     there, back = _columns(forward, swapped)
     agree = (np.sign(there) == -np.sign(back)).astype(np.float64)
@@ -77,7 +69,7 @@ def opposite_signs(forward: ArrayLike, swapped: ArrayLike) -> FloatArray:
 
 
 def curve_gap(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the mean absolute difference of two curves at the same points, where both are known (M3); else NaN."""
+    """Return the mean absolute difference of two curves where both are known (M3); NaN if nowhere."""
     one, other = _columns(first, second)
     gaps = np.abs(one - other)
     known = gaps[~np.isnan(gaps)]
@@ -87,16 +79,7 @@ def curve_gap(first: ArrayLike, second: ArrayLike) -> float:
 def partition_gap(
     coarse_times: ArrayLike, coarse: ArrayLike, fine_times: ArrayLike, fine: ArrayLike
 ) -> tuple[float, float]:
-    """Return how far a curve moves when it is judged at other points: the mean gap, and the gap at the end (M2).
-
-    Args:
-        coarse_times: Seconds of the points of one curve, increasing.
-        fine_times: Seconds of the other, of which some are shared.
-
-    Returns:
-        The mean absolute difference at the times that both have, and the absolute difference at the last point of
-        each; NaN where nothing is shared or known.
-    """
+    """Return the mean gap of two curves at shared times, and the gap of their last points (M2); NaN if unknown."""
     at, fine_at = increasing(coarse_times, "coarse_times"), increasing(fine_times, "fine_times")
     values, fine_values = series(coarse, "coarse"), series(fine, "fine")
     same_length(at, values, "coarse_times", "coarse")
@@ -124,11 +107,11 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Which values a judge returns.
+    """The values that a judge returns.
 
     Attributes:
-        distinct: Different values among them, after rounding to 1e-9.
-        step: Smallest difference between two of them; NaN where there is only one.
+        distinct: Number of different values after rounding to 1e-9.
+        step: Smallest difference between two of them; NaN with only one.
     """
 
     n: int
@@ -146,19 +129,17 @@ def value_levels(values: ArrayLike) -> Levels:
 
 
 def equal_neighbours(progress: ArrayLike) -> float:
-    """Return the share of neighbouring points of a curve with exactly one value (R3); NaN where none is known."""
+    """Return the share of neighbouring points of a curve that are equal (R3); NaN if none is known."""
     steps = np.diff(series(progress, "progress"))
     known = steps[~np.isnan(steps)]
     return float(np.mean(known == 0)) if len(known) else math.nan
 
 
 def repeat_variance(answers: ArrayLike) -> FloatArray:
-    """Return the variance of the answers to each question that was asked several times (R4), shape (n,).
+    """Return the unbiased variance of the repeated answers to each question (R4), shape (n,).
 
-    The noise of the judge is the root of their mean. Unbiased over the known answers; NaN where fewer than two are.
-
-    Args:
-        answers: A row for each question, a column for each time it was asked, shape (n, repeats).
+    The judge's noise is the root of their mean. ``answers`` has shape (n, repeats); NaN with fewer than two
+    known ones.
     """
     table = np.asarray(answers, dtype=np.float64)
     if table.ndim != 2:

@@ -1,7 +1,8 @@
-"""Whether a judge ranks policies as labels do, and how sure that is.
+"""Whether a judge ranks policies as labels do, and how certain that is.
 
-Rates are over the episodes that have both an answer and a label. Scenes are drawn again within tasks (the bootknife
-of :mod:`stepscore.metrics.stats.bootstrap`), all policies of a scene together, and both rankings are made anew.
+Rates are over the episodes with both an answer and a label. Scenes are resampled within tasks (the bootknife
+of :mod:`stepscore.metrics.stats.bootstrap`), all policies of a scene together, and both rankings are
+recomputed.
 """
 
 from __future__ import annotations
@@ -24,15 +25,14 @@ from stepscore.types import Estimate, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class PolicyRanking:
-    """The ranking of policies by a judge beside that by labels.
+    """The ranking of policies by a judge and by labels.
 
     Attributes:
-        policies: The policies, sorted by name.
-        by_judge: Success rate, or mean, of each by judge, shape (p,).
-        tau: Kendall's tau-b of the two rankings, -1..1; a tie counts for neither order. Its interval holds the middle
-            95 % of the resamples.
-        same_best: Share of resamples in which the best policy by judge is the best by label; where several are
-            best by judge, the share of these that are, so that one answer to all has one over the policies.
+        by_judge: Success rate, or mean, of each policy by judge, shape (p,).
+        tau: Kendall's tau-b of the two rankings, -1..1; its interval holds the middle 95 % of the resamples.
+        same_best: Share of resamples in which the judge's best policy is the best by label; if several are
+            best by
+        judge, the share of these that are.
         same_order: Share of resamples in which both rank every pair of policies alike.
     """
 
@@ -44,7 +44,7 @@ class PolicyRanking:
     same_order: Estimate
 
     def order(self, by: FloatArray) -> list[list[str]]:
-        """Return the policies from best to worst by these rates, those with equal rates together."""
+        """Return the policies from best to worst by these rates, ties together."""
         return [
             [name for name, value in zip(self.policies, by, strict=True) if value == rate]
             for rate in sorted(set(by.tolist()), reverse=True)
@@ -52,7 +52,7 @@ class PolicyRanking:
 
     @property
     def equal(self) -> bool:
-        """Whether the judge ranks every pair as the labels do."""
+        """Whether judge and labels rank every pair alike."""
         return self.order(self.by_judge) == self.order(self.by_label)
 
 
@@ -68,9 +68,7 @@ def rank_policies(
 ) -> PolicyRanking | None:
     """Compare the ranking of policies by answers with that by labels; ``None`` with fewer than two policies.
 
-    Args:
-        answers: A number of each by the judge, NaN where unknown: 1 or 0 for success, progress.
-        clusters: Scene of each, as in :func:`stepscore.metrics.stats.rate_estimate`.
+    Answers are 1 or 0 for success, or progress; NaN where unknown.
     """
     given, truth = series(answers, "answers"), series(labels, "labels")
     same_length(given, truth, "answers", "labels")
@@ -132,8 +130,8 @@ def _drawn_totals(
 ) -> tuple[FloatArray, ...]:
     """Return the totals over the units drawn, shape (resamples, p) each.
 
-    Of a large sample, how often each unit was drawn times its total: the same draws and, but for the order of
-    additions, the same sums, in a tenth of the time.
+    For a large sample, draws are counted per unit and multiplied by its total: the same sums but for the
+    order of additions, in a tenth of the time.
     """
     if not large:
         return tuple(each[units].sum(axis=1) for each in totals)

@@ -1,7 +1,7 @@
-"""A curve against true progress and annotated stages: its error, and its rise at the stages' boundaries.
+"""A curve against true progress and annotated stages: its error, and its rise at stage boundaries.
 
-All times are seconds from the episode's first frame. Points of a curve whose progress is NaN are unknown: no metric
-here guesses them, nor interpolates across them.
+Times are seconds from the episode's first frame. Points with NaN progress are unknown: they are neither
+guessed nor interpolated across.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class TraceError:
-    """Distance of a curve to the truth over the points at which both are known; NaN where there are too few.
+    """Distance of a curve to the truth over the points at which both are known; NaN with too few.
 
-    Attributes:
-        mae: Mean absolute error, 0..1, lower is better.
-        rmse: Root mean squared error, 0..1, lower is better.
-        ccc: Concordance with the truth, -1..1, higher is better.
+    ``mae`` and ``rmse`` are in 0..1, lower is better; ``ccc`` in -1..1, higher is better.
     """
 
     mae: float
@@ -42,11 +39,13 @@ class BoundaryRise:
     """The part of a curve's rise close to stage boundaries.
 
     Attributes:
-        boundaries: Times of the boundaries, shape (m,).
-        rise: Rise of the curve across each, shape (m,); NaN where it is unknown.
-        truth_rise: Rise of the truth trace across the same window, shape (m,).
-        share: Share of the curve's whole rise inside the windows, overlaps counted once; NaN where a part
-            is unknown or the curve does not rise.
+        boundaries: Times, shape (m,).
+        rise: Rise of the curve across each boundary; NaN if unknown.
+        truth_rise: Rise of the truth trace across the same window.
+        share: Share of the curve's whole rise inside the windows, overlaps counted once; NaN if a part is
+            unknown or the
+        curve does not rise.
+        truth_share: The share of a perfect curve.
     """
 
     boundaries: FloatArray
@@ -61,11 +60,10 @@ class PlateauError:
     """Movement of a curve while the task makes no progress.
 
     Attributes:
-        error: Mean absolute deviation from the value at the plateau's start, over all plateau points with
-            both known; NaN where there are none.
-        coverage: n over all plateau points; NaN where there are none.
-        plateaus: Start and end of each plateau that holds a point, shape (p, 2).
-        errors: The error of each, shape (p,).
+        error: Mean absolute deviation from the value at the plateau's start, over all known plateau points.
+        coverage: n over all plateau points.
+        plateaus: Start and end of each plateau that holds a point, shape (p, 2); ``errors`` has the error of
+            each.
     """
 
     error: float
@@ -90,19 +88,13 @@ class BoundaryF1:
 def trace_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> TraceError:
-    """Return MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
+    """Return MAE, RMSE and CCC of a curve to `truth_trace`; every point counts once."""
     at, curve = _curve(times, progress)
     return truth_error(curve, truth_trace(spans, at, weights))
 
 
 def truth_error(progress: ArrayLike, truth: ArrayLike) -> TraceError:
-    """Return MAE, RMSE and CCC of a curve to the true progress at its points, each known point counting once.
-
-    Args:
-        progress: The curve, shape (n,); NaN where unknown.
-        truth: True progress at the same times, shape (n,); NaN where unknown. Only points at which both are
-            known enter.
-    """
+    """Return MAE, RMSE and CCC of a curve to true progress over the points where both are known."""
     curve, truth = series(progress, "progress"), series(truth, "truth")
     same_length(curve, truth, "progress", "truth")
     known = ~np.isnan(curve + truth)
@@ -119,7 +111,7 @@ def truth_error(progress: ArrayLike, truth: ArrayLike) -> TraceError:
 
 
 def stage_boundaries(spans: Sequence[StageSpan]) -> FloatArray:
-    """Return the times at which a stage starts or ends, ascending; one that two stages share, once."""
+    """Return the times at which a stage starts or ends, ascending and distinct."""
     return np.unique(np.concatenate(span_edges(spans)))
 
 
@@ -132,10 +124,9 @@ def boundary_rise(
 ) -> BoundaryRise:
     """Return the rise of a curve at each stage boundary b: value(b + window_s) - value(b - window_s).
 
-    Values between points are interpolated linearly; windows are cut to the time the curve covers, and a
-    boundary outside it has a NaN rise. A ``share`` far above ``truth_share`` belongs to a judge that jumps
-    when it assigns another stage and is constant inside stages; one far below, to a judge that does not
-    notice the ends of stages.
+    Values between points are interpolated linearly; windows are cut to the curve's time, and a boundary
+    outside it has a NaN rise. A judge that jumps when it assigns another stage has a ``share`` far above
+    ``truth_share``; one that does not notice the ends of stages, one far below.
     """
     if not 0 < window_s < math.inf:
         raise OptionError(f"window_s is {window_s}; expected seconds above 0.")
@@ -164,10 +155,11 @@ def boundary_rise(
 def plateau_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> PlateauError:
-    """Return how far a curve moves where the truth trace is flat: before, between and after the stages.
+    """Return how far a curve moves where the truth trace is flat: before, between and after stages, or at weight
+    0.
 
-    A stage of weight 0 (waiting) is flat too. A plateau's reference is the curve's value at its start,
-    interpolated; where that is unknown, so are all its points.
+    The reference of a plateau is the curve's interpolated value at its start; if that is unknown, so are all
+    its points.
     """
     at, curve = _curve(times, progress)
     starts, ends = span_edges(spans)
@@ -196,9 +188,8 @@ def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: floa
     """Return the F1 of found boundaries, each matching at most one true one within ``tolerance_s``.
 
     F1 = 2 matched / (n_true + n_found), with as many matches as possible: in time order, the earlier of two
-    unmatched boundaries is either matched now or never. (ProcVLM's BF1@5 takes 5 % of the length as tolerance
-    and thresholds the assignment of least distance, which can lose a match that was possible.)
-    NaN times are not boundaries and are left out.
+    unmatched boundaries is matched now or never. (ProcVLM's BF1@5 uses 5 % of the length as tolerance and
+    thresholds the assignment of least distance, which can lose a possible match.) NaN times are ignored.
     """
     if not 0 <= tolerance_s < math.inf:
         raise OptionError(f"tolerance_s is {tolerance_s}; expected seconds of at least 0.")
@@ -236,7 +227,7 @@ def _value(at: FloatArray, curve: FloatArray, where: FloatArray) -> FloatArray:
 
 
 def _merged(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Join overlapping intervals; they are sorted and of one width."""
+    """Join overlapping intervals, which are sorted and of equal width."""
     first = np.append(True, low[1:] > high[:-1]) if len(low) else np.zeros(0, dtype=np.bool_)
     last = np.append(first[1:], True) if len(low) else first
     return low[first], high[last]

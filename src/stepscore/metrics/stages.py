@@ -1,7 +1,7 @@
 """The progress that annotated stages imply.
 
-Stages are spans ``(name, start_s, end_s)`` in order, without overlap; a gap between two is time in which the task
-makes no progress. All times are seconds from the episode's first frame.
+Stages are spans ``(name, start_s, end_s)`` in order, without overlap; in a gap the task makes no progress.
+Times are seconds from the episode's first frame.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ StageSpan = tuple[str, float, float]  # name, start and end in seconds
 
 
 class _Visit(NamedTuple):
-    """Spans of one stage that follow one another: its place in the procedure (-1: not in it) and their times."""
+    """Consecutive spans of one stage: its place in the procedure (-1: not in it) and their times."""
 
     place: int
     starts: FloatArray
@@ -33,14 +33,13 @@ def truth_trace(spans: Sequence[StageSpan], times: ArrayLike, weights: ArrayLike
 
     Inside stage k of K it is (k + fraction of the stage's time passed) / K, or with weights w summing to 1,
     w_0 + ... + w_{k-1} + fraction * w_k (SARM's potential, LeRobot sarm_utils.py). It is 0 before the first
-    stage, 1 after the last, and in a gap the value at the end of the stage before. A stage without duration
-    is passed at its start. NaN times give NaN.
+    stage, 1 after the last, and constant in a gap. A stage without duration is passed at its start. NaN times
+    give NaN.
 
     Args:
-        spans: The stages in order, without overlap: all stages of the task, the last one carried out to its end.
-        times: Timestamps at which to evaluate it, in any order.
-        weights: Each stage's share of the task, at least 0, summing to 1; equal shares if not given. SARM
-            takes a stage's mean share of the duration over annotated episodes.
+        weights: Each stage's share of the task, summing to 1; equal by default. SARM uses a stage's mean
+            share of the
+        duration over annotated episodes.
     """
     starts, ends = span_edges(spans)
     shares = stage_shares(weights, len(starts))
@@ -59,27 +58,26 @@ def stage_truth(
     done: bool,
     weights: ArrayLike | None = None,
 ) -> FloatArray:
-    """Return the progress that an episode's stages imply at ``times``, shape (n,), 0..1; NaN where they imply none.
+    """Return the progress that an episode's stages imply at ``times``, shape (n,), 0..1; NaN if they imply none.
 
-    A stage's place in the procedure of K stages is from k/K to (k + 1)/K, however often it is done:
+    A stage's interval in the procedure of K stages is from k/K to (k + 1)/K, however often it is done:
 
-    - A stage that a later one follows was completed: it rises through its place with the share of its time that
-      has passed. So does the last one, if the task was done at the end.
-    - A stage that an earlier one follows, or with which the episode ends undone, was not completed: how far it
-      came is unknown, from its start until the next stage begins.
-    - A stage come back to from a later one rises from the start of its place again: what came after it is undone.
-    - A gap after a completed stage has the value at its end. After the last stage of an episode that is done the
-      value is 1. Before the first stage it is 0, and unknown where that stage is not the procedure's first.
+    - A stage followed by a later one was completed: it rises through its interval with the share of its time
+      passed. So does the last one, if the task was done at the end.
+    - A stage followed by an earlier one, or ending an episode that is not done, was not completed: its
+      progress is unknown from its start until the next stage begins.
+    - A stage revisited after a later one rises from the start of its interval again: later work is undone.
+    - A gap after a completed stage has the value at its end. After the last stage of an episode that is done
+      the value is
+    1. Before the first stage it is 0, or unknown if that is not the procedure's first.
     - A stage that is not in the procedure is unknown, and so is whether the stage before it was completed.
 
-    On the spans of a whole procedure, done once and in order, it equals :func:`truth_trace`.
+    For a whole procedure, done once and in order, it equals :func:`truth_trace`.
 
     Args:
-        spans: The episode's stages in order of time, without overlap; a name may come back.
-        procedure: Names of the task's stages in order.
-        times: Timestamps at which to evaluate it, in any order; NaN gives NaN.
+        spans: In order of time, without overlap; names may repeat.
         done: Whether the task was done when the episode ended.
-        weights: Each stage's share of the task, summing to 1; equal shares if not given.
+        weights: Each stage's share of the task, summing to 1; equal by default.
     """
     if not len(procedure):
         raise OptionError("The procedure has no stages; expected the names of the task's stages in order.")
@@ -110,7 +108,7 @@ def stage_truth(
 
 
 def procedure_order(episodes: Sequence[Sequence[StageSpan]]) -> list[str]:
-    """Return the stages' names in the order in which they are first done: by mean rank of their first starts.
+    """Return the stages' names by the mean rank of their first starts.
 
     An episode counts only for the stages it reached; ties go to the name that occurs first.
     """
@@ -123,7 +121,7 @@ def procedure_order(episodes: Sequence[Sequence[StageSpan]]) -> list[str]:
 
 
 def span_edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
-    """Return starts and ends of the stages, checked: finite, in order, without overlap, no end before its start."""
+    """Return starts and ends of the stages; raise OptionError unless finite, in order and without overlap."""
     if not len(spans):
         raise OptionError("There are no stage spans; expected at least one (name, start_s, end_s).")
     starts = np.array([span[1] for span in spans], dtype=np.float64)
@@ -145,7 +143,9 @@ def span_edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
 
 
 def stage_shares(weights: ArrayLike | None, stages: int) -> FloatArray:
-    """Return the stages' shares of the task, checked: at least 0, summing to 1; all 1 where none are given."""
+    """Return the stages' shares of the task; raise OptionError unless at least 0 and summing to 1. All 1 by
+    default.
+    """
     if weights is None:
         return np.ones(stages)
     shares = series(weights, "weights")
@@ -167,7 +167,7 @@ def _passed(at: FloatArray, starts: FloatArray, ends: FloatArray) -> FloatArray:
 
 
 def _visits(spans: Sequence[StageSpan], procedure: Sequence[str]) -> list[_Visit]:
-    """Return the spans as visits to places of the procedure; those of one stage that follow one another, joined."""
+    """Return the spans as visits to places of the procedure, consecutive ones of one stage joined."""
     starts, ends = span_edges(spans)
     places = {name: place for place, name in enumerate(procedure)}
     firsts = [k for k, span in enumerate(spans) if k == 0 or span[0] != spans[k - 1][0]]

@@ -1,8 +1,8 @@
-"""The procedure of a task: subgoals drafted, stages annotated, progress labelled.
+"""The procedure of a task: draft subgoals, annotate stages, label progress.
 
-:func:`plan_subgoals` asks a model for ordered subgoals that can be checked in an image; they stay unreviewed
-until a person marks them as reviewed. :func:`annotate_episodes` asks a model for the names and times of the
-stages of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
+:func:`plan_subgoals` asks a model for ordered subgoals that an image can show; they stay unreviewed until a
+person approves them. :func:`annotate_episodes` asks a model for the names and times of stages.
+:func:`label_progress` turns stages into progress labels by ProcVLM's, SARM's or our method.
 """
 
 from stepscore.metrics import procedure_order

@@ -1,8 +1,8 @@
-"""Stage annotation by a model: it first plans the stages of a task, then states when each one runs.
+"""Annotate stages with a model: it plans the stages of a task, then states when each one runs.
 
-With a vocabulary the plan is given and no other name is allowed. Without one the model drafts a plan for each
-task, once, and may add a name where something else happens. An answer is used as it stands or not at all: the
-problems with it are sent back to the model, which may answer again, and those that remain are reported.
+With a vocabulary, the plan is given and no other name is allowed. Without one, the model drafts a plan per
+task and may add names. An answer is used unchanged or not used: its problems are sent back for another try,
+and those that remain are reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stepscore.types import Usage
 T = TypeVar("T")
 
 PLAN_FRAMES = 8
-"""Frames of a rollout in the request for a plan."""
+"""Frames of a rollout in a request for a plan."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,13 @@ class AnnotateOptions:
     """Frames and answers of an annotation.
 
     Attributes:
-        max_frames: Most frames in a request; a longer video is sampled at a lower rate.
+        fps: Frames per second in a request.
+        max_frames: Most frames in a request; longer videos are sampled at a lower rate.
         size: Longer side of a frame in pixels.
-        tries: Answers to one question: after one with problems the model is asked again, with the problems.
-        max_tokens: Most tokens in an answer.
-        structured: Hold answers to the JSON that the question asks for, with the names of a vocabulary. ``None``
-            does so where the model supports it. A stage called unknown is then time that belongs to no stage.
+        tries: Most answers to a question; problems with an answer are part of the next try.
+        structured: Hold answers to a JSON schema with the names of a vocabulary; by default if the model
+            supports it. A
+        stage called unknown is then time that belongs to no stage.
     """
 
     fps: float = 2.0
@@ -72,13 +73,14 @@ class AnnotateOptions:
 
 @dataclass(frozen=True)
 class Annotation:
-    """Stages of one episode as a model annotated them.
+    """Stages of one episode as annotated by a model.
 
     Attributes:
-        stages: The stages as the model stated them; empty where they cannot be used.
-        problems: Problems with the model's last answer. Gaps and another order than the plan's leave the stages
-            usable; anything else does not.
-        error: Why there are no stages; ``None`` where there are.
+        stages: Empty if they cannot be used.
+        plan: The stage names to choose from.
+        problems: Problems with the last answer; only gaps and another order than the plan's leave the stages
+            usable.
+        error: Why there are no stages; ``None`` if there are.
     """
 
     episode_id: str
@@ -103,11 +105,13 @@ def annotate_episodes(
     call_options: CallOptions | None = None,
     on_done: Callable[[Annotation], None] | None = None,
 ) -> list[Annotation]:
-    """Annotate the stages of every episode; the annotations have the episodes' order, failed ones their error.
+    """Annotate the stages of every episode, in order; failed annotations have an error.
 
     Args:
-        folder: Where attempts are recorded; another start with the same folder continues with its budget.
-        vocabulary: The stages of each task, from ``read_subgoals``: the only names allowed.
+        model: A model that accepts images.
+        folder: Where attempts are recorded; rerunning with the same folder continues its budget.
+        vocabulary: The only allowed stages of each task, from ``read_subgoals``.
+        on_done: Called with each finished annotation.
     """
     if not model.capabilities.images:
         raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
@@ -164,7 +168,7 @@ class _Annotator:
         return Annotation(episode.id, usable, plan, problems, error_message, usage_of(calls, Usage()))
 
     async def _plan(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        """Return the stage names of an episode's task, drafted once, for the first episode that needs them."""
+        """Return the stage names of an episode's task, drafted once per task."""
         task = episode.task or episode.instruction
         if task not in self._plans:
             self._plans[task] = asyncio.ensure_future(self._draft(episode, ask))
@@ -177,7 +181,7 @@ class _Annotator:
     async def _segment(
         self, episode: Episode, plan: Sequence[str], ask: Ask
     ) -> tuple[tuple[Stage, ...], tuple[SpanProblem, ...]]:
-        """Return the stages as last stated, and the problems with them."""
+        """Return the last stated stages and the problems with them."""
         sampled = _segment_frames(episode, self._options)
         end = episode.views[episode.main_view].info().duration_s
         closed = plan if self._vocabulary is not None else None
@@ -199,7 +203,7 @@ class _Annotator:
     async def _ask_until_usable(
         self, ask: Ask, parts: tuple[Part, ...], schema: Schema, read: Callable[[str], tuple[T, str]]
     ) -> T:
-        """Return the value that ``read`` parses from the first answer without a complaint, or from the last."""
+        """Return what ``read`` parses from the first answer without a complaint, or from the last."""
         held = schema if self._held else None
         turns: tuple[Turn, ...] = (Turn("user", parts),)
         for left in range(self._options.tries - 1, -1, -1):
@@ -231,7 +235,7 @@ def plan_question(episode: Episode, options: AnnotateOptions) -> tuple[Part, ...
 def segment_question(
     episode: Episode, plan: Sequence[str], options: AnnotateOptions, *, closed: bool
 ) -> tuple[Part, ...]:
-    """Return the question for the stages of an episode."""
+    """Return the question for the stages of an episode; if ``closed``, no other name is allowed."""
     images = image_parts(_segment_frames(episode, options), "interleaved", options.size)
     end = episode.views[episode.main_view].info().duration_s
     only = "Use these names exactly, and no others."

@@ -1,7 +1,4 @@
-"""Writer of the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``.
-
-Files that were written apart, as by the shards of an annotation, are merged to one.
-"""
+"""Write the labels table that ``open_episodes(source, labels=...)`` joins, and merge several into one."""
 
 from __future__ import annotations
 
@@ -19,10 +16,9 @@ from stepscore.errors import ManifestError, OptionError
 
 
 def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
-    """Write labels by episode id as Parquet and return the number of rows.
+    """Write labels by episode id as Parquet, atomically; return the number of rows.
 
-    Rows are sorted by episode, kind, start and name; unknown numbers are null. The file appears under its name
-    only when it is complete.
+    Rows are sorted by episode, kind, start and name; unknown numbers are null.
     """
     import pyarrow as pa
 
@@ -45,7 +41,7 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
 
 
 class MergedLabels(NamedTuple):
-    """What was merged: numbers of files, of episodes with labels, of rows, and of episodes in several files."""
+    """Number of merged files, episodes with labels, rows, and episodes in several files."""
 
     files: int
     episodes: int
@@ -54,14 +50,14 @@ class MergedLabels(NamedTuple):
 
 
 def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
-    """Write one labels file of several.
+    """Merge labels files into one.
 
-    What two files state of one episode must be of different kinds, or progress of different names, or be the same but
-    for its date.
+    Labels of one episode in two files must differ in kind (or in the name of the progress), or be equal but
+    for the date.
 
     Raises:
         ManifestError: A file cannot be read, or two files contradict each other.
-        OptionError: ``out`` is there already, or is no Parquet file.
+        OptionError: ``out`` exists, or is not a Parquet file.
     """
     if out.exists():
         raise OptionError(f"{shown(out)} exists and may hold a person's work. Choose another file: -o FILE")
@@ -87,7 +83,7 @@ def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
 
 
 def _statements(rows: Iterable[Label]) -> Mapping[tuple[str, str], list[Label]]:
-    """Return rows by what they are about: stages, success, subgoals, or progress of one name."""
+    """Group rows by what they label: stages, success, subgoals, or progress of one name."""
     found: dict[tuple[str, str], list[Label]] = {}
     for row in rows:
         found.setdefault((row.kind, row.name if row.kind == "progress" else ""), []).append(row)

@@ -1,4 +1,7 @@
-"""The forms of the answers that this room asks for, as the prompts show them: a plan, stages, subgoals."""
+"""Forms and strict parsers of the answers that this room asks for: a plan, stages, subgoals.
+
+The text of a parser's ModelError is sent back to the model (``annotate.py``), so it is part of a prompt.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from stepscore.models import Model
 from stepscore.models.schemas import UNKNOWN, FreeText, JsonItems, JsonObject, Schema, Seconds, Word
 
 MAX_STEPS = 8
-"""Most steps of a plan, as its prompt says."""
+"""Most steps of a plan, as stated in its prompt."""
 MAX_STAGES = 32
-"""Most stages of an episode; a step that is done again counts again."""
+"""Most stages of an episode; a repeated step counts again."""
 
 _MODE = Word(("ever", "holds"))
 STEPS = JsonObject((("steps", JsonItems(FreeText(), MAX_STEPS)),))
@@ -33,22 +36,22 @@ SUBGOALS = JsonObject(
         ),
     )
 )
-"""The subgoals of a task, and when its success counts."""
+"""The subgoals of a task and its success mode."""
 
 
 def stages_schema(names: Sequence[str] | None) -> Schema:
-    """Return the form of the stages of an episode.
-
-    Args:
-        names: The only names allowed, beside ``unknown``; ``None`` for any.
-    """
+    """Return the form of the stages of an episode, with only these names and ``unknown``; any name for ``None``."""
     name = FreeText() if names is None else Word(tuple(names))
     stage = JsonObject((("name", name), ("start", Seconds()), ("end", Seconds())))
     return JsonObject((("stages", JsonItems(stage, MAX_STAGES)),))
 
 
 def is_structured(model: Model, *, structured: bool | None) -> bool:
-    """Return whether answers are held to a schema: as the option says, else where the model supports it."""
+    """Return whether answers are held to a schema: as requested, else if the model supports it.
+
+    Raises:
+        CapabilityError: It is requested and the model does not support it.
+    """
     if structured and not model.capabilities.structured:
         raise CapabilityError(
             f"structured=true needs a model that can be held to a schema, which {model.name} cannot. "
@@ -82,16 +85,15 @@ M = TypeVar("M", _Stages, _Steps)
 
 
 def parse_stages(text: str) -> tuple[Stage, ...]:
-    """Return the stages in the order in which an answer lists them: ``{"stages": [{"name", "start", "end"}]}``.
+    """Return the stages of an answer in its order: ``{"stages": [{"name", "start", "end"}]}``.
 
-    Seconds are numbers; a string such as ``"00:05"`` is an error. Whether the spans are consistent is checked
-    by ``span_problems``.
+    Seconds are numbers; ``"00:05"`` is an error. ``span_problems`` checks whether the spans are consistent.
     """
     return tuple(Stage(s.name, s.start, s.end) for s in _only(text, "stages", _Stages).stages)
 
 
 def known_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages without those called unknown, the word for it in every schema: time of no stage."""
+    """Return the stages without those called unknown, which every schema allows for time of no stage."""
     known = tuple(stage for stage in stages if stage.name != UNKNOWN)
     if not known:
         raise ModelError("The answer states no stage that is known.")
@@ -99,7 +101,7 @@ def known_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def parse_steps(text: str) -> tuple[str, ...]:
-    """Return the stage names of a plan, ``{"steps": ["...", ...]}``; each may be there once."""
+    """Return the distinct stage names of a plan, ``{"steps": ["...", ...]}``."""
     steps = _only(text, "steps", _Steps).steps
     twice = next((step for step in steps if steps.count(step) > 1), None)
     if twice is not None:
@@ -108,7 +110,7 @@ def parse_steps(text: str) -> tuple[str, ...]:
 
 
 def _only(text: str, key: str, kind: type[M]) -> M:
-    """Return the one object of an answer that has ``key``; the model's thinking is not part of the answer."""
+    """Return the only object with ``key`` in an answer, outside the model's thinking."""
     matches = [value for value in _objects(strip_thinking(text)) if key in value]
     if not matches:
         raise ModelError(f"The answer has no JSON object with {key!r}: {text[:200]!r}")

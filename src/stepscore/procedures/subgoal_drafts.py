@@ -1,4 +1,4 @@
-"""Subgoals drafted by a model from an instruction and, where given, a video of the task; or of all tasks."""
+"""Draft subgoals with a model from an instruction and, if given, a video of the task."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ PLAN_FRAMES, FRAME_SIZE = 8, 336
 
 @dataclass(frozen=True)
 class SubgoalDraft:
-    """Subgoals as a model drafted them.
+    """Subgoals drafted by a model, in order and unreviewed.
 
     Attributes:
-        instruction: The task's instruction, from which they were drafted.
-        subgoals: The subgoals in order, unreviewed.
-        success: Whether success counts ``ever`` or only where it ``holds`` at the end.
-        task: The task as episodes name it, under which they are written; ``None``: the instruction.
+        success: Whether success counts ``ever`` or only if it ``holds`` at the end.
+        task: The task under which they are written; by default the instruction.
     """
 
     instruction: str
@@ -65,17 +63,16 @@ def plan_subgoals(
     call_options: CallOptions | None = None,
     structured: bool | None = None,
 ) -> SubgoalDraft:
-    """Draft ordered subgoals for an instruction, marked as unreviewed.
+    """Draft ordered, unreviewed subgoals for an instruction.
 
     Args:
-        model: The model that drafts; it must accept images if there is an episode.
+        model: It must accept images if there is an episode.
+        folder: Where attempts are recorded.
         episode: A rollout of the task; some of its frames are in the request.
-        structured: Hold the answer to the JSON that the question asks for. ``None`` does so where the model supports
-            it.
+        structured: Hold the answer to a JSON schema; by default if the model supports it.
 
     Raises:
-        ModelError: The answer does not state subgoals; nothing is made up in its place, and the answer is not
-            kept in the cache.
+        ModelError: The answer does not state subgoals; it is not cached.
     """
     if episode is not None and not model.capabilities.images:
         raise CapabilityError(
@@ -117,12 +114,11 @@ def plan_tasks(
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
     """Draft the subgoals of every task of a source, each from its first readable episode.
 
-    Args:
-        episodes: The episodes; a task is named by ``task``, else by the instruction.
-        model: The model that drafts; where it accepts images, frames of the episode are in the request.
+    Frames are in the request if the model accepts images. Return the drafts in order, and errors by task.
 
-    Returns:
-        The drafts in the order of the episodes, and task to error for those that could not be drafted.
+    Args:
+        folder: Where attempts are recorded.
+        structured: As in :func:`plan_subgoals`.
 
     Raises:
         BudgetError: The budget was spent before any task was drafted.
@@ -156,7 +152,7 @@ def plan_tasks(
 
 
 def parse_plan(text: str) -> _Plan:
-    """Parse the plan in an answer: its JSON object, alone or in a fenced block."""
+    """Parse the JSON object of a plan, bare or in a fenced block."""
     fenced = re.search(r"```(?:json)?\s*(\{.*?\})\s*```", text, re.DOTALL)
     bare = re.search(r"\{.*\}", text, re.DOTALL)
     content = fenced.group(1) if fenced else (bare.group(0) if bare else "")
@@ -172,7 +168,7 @@ def parse_plan(text: str) -> _Plan:
 
 
 def write_subgoals(drafts: SubgoalDraft | Sequence[SubgoalDraft], path: Path) -> None:
-    """Write drafts as one subgoals file, every subgoal with ``reviewed: false`` for a person to change."""
+    """Write drafts as a subgoals file, with ``reviewed: false`` for a person to change."""
     listed = [drafts] if isinstance(drafts, SubgoalDraft) else drafts
     content = {"tasks": {draft.task or draft.instruction: _entry(draft) for draft in listed}}
     head = f"# Drafted by {listed[0].model}. Read each subgoal against a video, then set reviewed: true.\n"

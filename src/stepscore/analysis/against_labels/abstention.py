@@ -1,9 +1,8 @@
-"""Which verdicts on success to accept automatically, and which episodes to send to a person.
+"""Decide which success verdicts to accept automatically, and which episodes to send to a person.
 
-It rests on the calibrated success probability, on labelled episodes of scenes that the calibration map was not fitted
-on. The border of confidence, max(p, 1 - p), is chosen on nine tenths of the scenes as the lowest at which accepted
-verdicts are wrong in at most ``max_error``, and applied to the tenth: share and error are of episodes that had no
-part in the choice.
+Uses the calibrated success probability p of labelled episodes in scenes that the calibration map was not
+fitted on. The threshold on the confidence, max(p, 1 - p), is the lowest at which accepted verdicts are wrong
+in at most ``max_error``; it is chosen on nine tenths of the scenes and applied to the last tenth.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from stepscore.types import Estimate, FloatArray
 
 FOLDS = 10
 MIN_EPISODES = 20
-"""Held-out episodes below which nothing is concluded."""
+"""Fewest held-out episodes for a conclusion."""
 BINS = 10
 SHARES = tuple(share / 10 for share in range(10, 0, -1))
-"""Shares of episodes at which the error is shown."""
+"""Shares of episodes at which the error is reported."""
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Episodes whose probability lies in one bin."""
+    """Episodes with a probability from ``low`` to ``high``: its mean, and the share that succeeded."""
 
     low: float
     high: float
@@ -46,7 +45,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class AcceptedShare:
-    """The surest verdicts."""
+    """The surest verdicts: their share of all, the lowest confidence among them, and the share that is wrong."""
 
     coverage: float
     confidence: float
@@ -58,12 +57,15 @@ class Abstention:
     """What to accept of one judge.
 
     Attributes:
-        n: Labelled episodes with a calibrated probability, of scenes that the map was not fitted on.
-        left_out: Labelled episodes left out since the map was fitted on them or their scene.
-        bins: The reliability diagram; bins without an episode are left out.
-        shares: The error among the surest tenth, two tenths and so on, the whole first.
-        threshold: Border of confidence chosen on all episodes, for the next ones; infinite where none will do.
-        accepted: Share accepted by borders chosen on other scenes.
+        n: Labelled episodes with a calibrated probability, in scenes that the map was not fitted on.
+        left_out: Labelled episodes left out because the map was fitted on them or their scene.
+        bins: The reliability diagram without empty bins.
+        balanced_ece: With successes and failures weighed equally, as the map weighs them.
+        shares: The error among the surest verdicts, from all of them to the surest tenth.
+        threshold: Confidence to require of future verdicts, chosen on all episodes; infinite if none
+            suffices.
+        accepted: Share accepted by thresholds chosen on other scenes.
+        error: Share of these that are wrong.
     """
 
     judge: str
@@ -120,11 +122,7 @@ class Abstention:
 
 
 def abstention(runs: Run | Sequence[Run], *, max_error: float = 0.05, seed: int = 0) -> list[Abstention]:
-    """Return what to accept of each judge; runs of one protocol are taken together, those uncalibrated left out.
-
-    Args:
-        max_error: Error allowed among accepted verdicts, above 0 and below 0.5.
-    """
+    """Return what to accept of each calibrated judge; runs of one protocol are combined."""
     if not 0 < max_error < 0.5:
         raise OptionError(f"max-error is {max_error}; expected a share above 0 and below 0.5, as 0.05.")
     together: dict[str, list[Run]] = {}
@@ -182,7 +180,7 @@ def _probability(metrics: EpisodeMetrics, place: int) -> float:
 
 
 def _unit(row: EpisodeRow) -> str:
-    """Return what stays on one side: the scene, where several episodes share one."""
+    """Return what must stay in one fold: the scene, else the episode."""
     scene = row["pair"]
     return f"episode\0{row['episode_id']}" if scene is None else f"scene\0{task_of(row)}\0{scene}"
 
@@ -190,7 +188,7 @@ def _unit(row: EpisodeRow) -> str:
 def _accepted(
     units: Sequence[str], p: FloatArray, truth: FloatArray, max_error: float, seed: int
 ) -> np.ndarray[Any, Any]:
-    """Return whether each verdict is accepted by a border chosen without its scene."""
+    """Return whether each verdict is accepted by a threshold chosen without its scene."""
     order = sorted(set(units), key=lambda unit: hashlib.sha256(f"{seed}\0{unit}".encode()).digest())
     fold_of = {unit: number % FOLDS for number, unit in enumerate(order)}
     fold = np.array([fold_of[unit] for unit in units], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Names, counts and shares as sentences have them."""
+"""Phrases for sentences: names, counts, shares, and who is better than whom."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stepscore.types import Estimate
 
 MOST_NAMES = 6
-"""Names that a sentence lists; of more, it counts the rest."""
+"""Most names in a sentence; the rest are counted."""
 
 
 UNNAMED = "the unnamed policy"
@@ -21,7 +21,7 @@ def policy_name(policy: str | None) -> str:
 
 
 def begun(sentence: str) -> str:
-    """Return a sentence that begins with a capital, unless it begins with a policy's name."""
+    """Capitalise a sentence, unless it begins with a policy's name."""
     return sentence[0].upper() + sentence[1:] if sentence.startswith(UNNAMED) else sentence
 
 
@@ -57,14 +57,14 @@ def rollouts_each(counts: Sequence[int]) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as whole percent; one decimal where rounding would claim all or nothing."""
+    """Return a share as whole percent; with one decimal if rounding would claim all or nothing."""
     rounded = f"{100 * share:.0f}"
     exact = share in (0.0, 1.0) or rounded not in ("0", "100")
     return f"{rounded} %" if exact else f"{100 * share:.1f} %"
 
 
 def points(share: float) -> str:
-    """Return a difference or error as points of a hundred."""
+    """Return a difference or error in points of 100."""
     return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
 
 
@@ -77,17 +77,17 @@ def interval_text(estimate: Estimate) -> str:
 
 Policy = str | None
 Beats = Collection[tuple[Policy, Policy]]
-"""Pairs (better, worse) whose difference is shown."""
+"""Pairs (better, worse) with a significant difference."""
 
 MOST_WINNERS = 3
-"""Policies whose differences are listed one by one, where there are no clear tiers."""
+"""Most policies whose differences are listed one by one, without clear tiers."""
 MOST_CHAINED = 3
-"""Tiers that one sentence chains with "which"; of more, they are listed."""
+"""Most tiers that one sentence chains with "which"; more are listed."""
 
 
 @dataclass(frozen=True)
 class Verb:
-    """How a sentence states that one policy is better: ``succeeds more often``, ``succeed more often``."""
+    """How to say that one policy is better: ``succeeds more often``, ``succeed more often``."""
 
     one: str
     several: str
@@ -102,10 +102,9 @@ GETS_FURTHER = Verb("gets further", "get further")
 
 
 def tiers_of(order: Sequence[Policy], beats: Beats) -> list[tuple[Policy, ...]]:
-    """Return the policies in tiers, best first: every policy of a tier beats every one of all later tiers.
+    """Return the policies (given best first) in tiers: every policy of a tier beats all of later tiers.
 
-    Policies stay in one tier where that does not hold for a single pair: of A, B and C with only A better than C
-    shown, there is one tier.
+    A tier is not split unless that holds for all pairs: if only A beats C, then A, B and C are one tier.
     """
     tiers: list[tuple[Policy, ...]] = []
     start = 0
@@ -119,11 +118,7 @@ def tiers_of(order: Sequence[Policy], beats: Beats) -> list[tuple[Policy, ...]]:
 def tier_sentences(
     tiers: Sequence[tuple[Policy, ...]], beats: Beats, counts: Mapping[Policy, int], verb: Verb
 ) -> list[str]:
-    """Return the sentences: the tiers, what is shown within the first, and what is not.
-
-    Args:
-        tiers: From :func:`tiers_of`.
-    """
+    """Return the sentences: the tiers, and what is shown and not shown within the first."""
     sentences = [_tiers(tiers, verb)] if len(tiers) > 1 else []
     return sentences + ([_within(tiers[0], beats, counts, verb)] if len(tiers[0]) > 1 else [])
 
@@ -131,7 +126,7 @@ def tier_sentences(
 def later_ties(
     tiers: Sequence[tuple[Policy, ...]], beats: Beats, counts: Mapping[Policy, int], verb: Verb
 ) -> list[str]:
-    """Return the same about the tiers after the first."""
+    """Return the same for the tiers after the first."""
     return [_within(tier, beats, counts, verb) for tier in tiers[1:] if len(tier) > 1]
 
 
@@ -147,7 +142,7 @@ def _tiers(tiers: Sequence[tuple[Policy, ...]], verb: Verb) -> str:
 
 
 def _within(tier: tuple[Policy, ...], beats: Beats, counts: Mapping[Policy, int], verb: Verb) -> str:
-    """Return what is shown among policies of one tier, and that the rest cannot be told apart."""
+    """Return what is shown among policies of one tier, and that the others cannot be told apart."""
     each = f"with {rollouts_each([counts[policy] for policy in tier])}"
     beaten = {a: tuple(b for b in tier if (a, b) in beats) for a in tier}
     winners = [a for a in tier if beaten[a]]

@@ -1,4 +1,4 @@
-"""What may be averaged: an episode counts once, judges are kept apart, scenes are few or many, coverage is stated."""
+"""What may be averaged: repeated episodes once, protocols apart, few scenes as fixed, with coverage stated."""
 
 from stepscore.analysis.pooling.coverage import coverage_note, nothing_known_note
 from stepscore.analysis.pooling.protocols import (

@@ -1,4 +1,4 @@
-"""Episodes that stand in several runs with the same judgement: they are one observation, not two."""
+"""Episodes that count once: judged alike in several runs, or copies that a deterministic simulator made."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 SAME_CURVE = 1e-3
-"""Largest distance of two curves that count as the same: another batch size or library moves a model's scores."""
+"""Largest distance of two equal curves: another batch size or library changes a model's scores slightly."""
 
 EpisodeRow = Mapping[str, Any]
 EpisodeCurve = tuple[FloatArray, FloatArray]
 
 
 def distinct_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs without those of a folder that was given before."""
+    """Return the runs without repeated folders."""
     return list({run.path.resolve(): run for run in reversed(list(runs))}.values())[::-1]
 
 
 def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]) -> list[int]:
-    """Return the places of episodes that another run holds as well, judged alike under the same protocol.
+    """Return the places of episodes that another run judged alike under the same protocol.
 
-    Of an episode that failed in one run and was judged in the other, the failed row is the repeated one.
-
-    Args:
-        rows: Episodes with fingerprint, instruction, protocol, success score, error and run folder.
+    If an episode failed in one run, the failed row is the repeated one.
 
     Raises:
         OptionError: An episode has another curve or success score under the same protocol in another run.
@@ -60,7 +57,7 @@ def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]
 
 
 def _shared_fingerprints(rows: Sequence[EpisodeRow]) -> set[str | None]:
-    """Return fingerprints that several episodes of one run have: those of files that hold many, or of no video."""
+    """Return fingerprints that several episodes of one run share: files with many episodes, or without video."""
     counts = Counter((row["run"], row["fingerprint"]) for row in rows)
     return {None, *(fingerprint for (_, fingerprint), n in counts.items() if n > 1)}
 
@@ -83,10 +80,10 @@ def _alike(a: tuple[EpisodeRow, EpisodeCurve], b: tuple[EpisodeRow, EpisodeCurve
 
 
 CHANGED = '"changed_from"'
-"""Key in the metadata of an episode that a perturbation made from another, as in an audit."""
+"""Metadata key of an episode made from another by a perturbation."""
 
 FEWEST_VALUES = 3
-"""Different values of a curve, none of them whole percent, from which on two trials do not share it by chance."""
+"""Distinct values, not in whole percent, that two trials do not share by chance."""
 
 
 def copied_trials(
@@ -94,14 +91,10 @@ def copied_trials(
 ) -> list[int]:
     """Return the places of trials that copy another trial of the same policy in the same scene.
 
-    Copies have the same recording (fingerprint); or as many frames and the same curve to the last bit, in values too
-    fine to be equal by chance, from a judge that gives other episodes of that length other curves. Their labels of
-    success do not differ. Of trials whose scene is not stated nothing is known, and a changed episode is no trial.
-
-    Args:
-        rows: Episodes with policy, task, instruction, pair, protocol, fingerprint, n_frames, success, error and
-            metadata.
-        without: Places that do not count anyway.
+    Copies have the same recording (fingerprint), or the same number of frames and bitwise the same curve,
+    with values too fine to agree by chance, from a judge that gives other episodes of that length other
+    curves. Their success labels do not differ. Trials without a scene, and changed episodes, are never
+    copies. ``without`` are places to ignore.
     """
     counted = sorted(set(range(len(rows))) - set(without))
     shown = {i: hash((curves[i][0].tobytes(), curves[i][1].tobytes())) for i in counted}
@@ -126,7 +119,7 @@ def copied_trials(
 
 
 def copies_note(n: int) -> str:
-    """Return the sentence on copies."""
+    """Return the note on copies."""
     copies, do = (
         ("1 trial is a copy of another", "does") if n == 1 else (f"{n} trials are copies of others", "do")
     )

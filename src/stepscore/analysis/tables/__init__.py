@@ -1,4 +1,4 @@
-"""Results as tables for people: each function returns tables that every form of text shows with the same cells."""
+"""Results as printed tables, with the same cells in every output format."""
 
 from stepscore.analysis.tables.comparison_tables import comparison_tables
 from stepscore.analysis.tables.failure_tables import failure_mode_records, failure_mode_tables

@@ -1,4 +1,4 @@
-"""A judge against labels beyond its verdicts: its curves, and the policies it favours."""
+"""A judge against labels beyond its verdicts: curves, favoured policies, and which verdicts to accept."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def curves_table(rows: Sequence[GroupEstimate]) -> PrintedTable:
 def policy_tables(found: Sequence[PolicyAgreement]) -> list[PrintedTable]:
     """Return a table for success and one for final progress, with a row per judge and policy.
 
-    Whom the judge favours and how it ranks the policies stand in sentences below.
+    Sentences below say whom the judge favours and how it ranks the policies.
     """
     tables = []
     for quantity, title in TITLES.items():

@@ -1,4 +1,4 @@
-"""Metrics by group: a row per group with its n once, a column per metric with the better direction."""
+"""Metrics by group (a row per group, a column per metric), and their distribution over episodes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,7 @@ from stepscore.types import Estimate
 def metric_table(
     estimates: Iterable[GroupEstimate], *, revision: str, note: str, success_name: str = "success by judge"
 ) -> PrintedTable:
-    """Return the table of all episodes: the :func:`main_metrics` that are known.
-
-    Args:
-        estimates: From :func:`grouped_estimates`; conditioned ones are left out.
-        success_name: What success by judge is called, from ``EpisodeMetrics.success_name``.
-    """
+    """Return the table of the known :func:`main_metrics` over all episodes, without conditioned estimates."""
     unconditioned = [row for row in estimates if "|" not in row.metric]
     return _table(f"Metrics (OPD {revision})", unconditioned, revision, note, success_name)
 
@@ -57,7 +52,7 @@ def conditioned_tables(
 
 
 def episodes_behind(estimates: Iterable[Estimate]) -> int:
-    """Return how many episodes estimates are about, those of unknown value included."""
+    """Return the number of episodes behind estimates, including those with an unknown value."""
     return max((round(e.n / e.coverage) for e in estimates if e.coverage > 0), default=0)
 
 
@@ -92,11 +87,7 @@ def _table(
 
 
 def scope_of(fixed: Mapping[str, int]) -> tuple[str, str]:
-    """Return what a table adds to its title where it speaks of fixed scenes, and the note on that; or empty texts.
-
-    Args:
-        fixed: Group to the number of fixed scenes that its numbers speak of; 0 for scenes like them.
-    """
+    """Return the addition to a table's title for fixed scenes, and the note on them; or empty texts."""
     numbers = set(fixed.values())
     if numbers <= {0}:
         return "", ""
@@ -122,7 +113,7 @@ def _text(name: str) -> Callable[[float], str]:
 
 
 def no_interval_note(rows: Iterable[TableRow]) -> str:
-    """Return the sentence on estimates without an interval; empty where every one has its own."""
+    """Return the note on estimates without an interval; empty if all have one."""
     bare = any(cell.bare for row in rows for cell in row.cells)
     return "A value without an interval: the sample is too small for one." if bare else ""
 
@@ -131,11 +122,7 @@ QUANTILES = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
 
 
 def distribution_tables(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[PrintedTable]:
-    """Return the distribution of every known metric over episodes, a table for each group.
-
-    Args:
-        apart: What is never pooled: the judge, where there are several.
-    """
+    """Return the distribution of every known metric over episodes, a table per group of ``apart``."""
     return [
         _distribution_table(episodes.select(chosen), group)
         for group, chosen in episode_groups(episodes, apart)
@@ -143,7 +130,7 @@ def distribution_tables(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[
 
 
 def episode_records(episodes: EpisodeMetrics) -> list[dict[str, Any]]:
-    """Return a row per episode with the value of every metric: what ``--json`` prints."""
+    """Return a row per episode with the value of every metric, for ``--json``."""
     names = [column.name for column in episodes.columns]
     return [
         {
