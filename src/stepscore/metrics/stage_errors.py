@@ -155,8 +155,7 @@ def boundary_rise(
 def plateau_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> PlateauError:
-    """Return how far a curve moves where the truth trace is flat: before, between and after stages, or at weight
-    0.
+    """Return how far a curve moves while the truth trace is flat: outside stages, or in stages of weight 0.
 
     The reference of a plateau is the curve's interpolated value at its start; if that is unknown, so are all
     its points.

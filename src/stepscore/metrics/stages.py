@@ -143,9 +143,7 @@ def span_edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
 
 
 def stage_shares(weights: ArrayLike | None, stages: int) -> FloatArray:
-    """Return the stages' shares of the task; raise OptionError unless at least 0 and summing to 1. All 1 by
-    default.
-    """
+    """Return the stages' shares of the task, all 1 by default; OptionError unless at least 0 with sum 1."""
     if weights is None:
         return np.ones(stages)
     shares = series(weights, "weights")

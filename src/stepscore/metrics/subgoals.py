@@ -136,8 +136,7 @@ def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
 
 
 def order_violations(matrix: ArrayLike) -> OrderViolations:
-    """Return the share of episodes in which a later subgoal is reached and an earlier one is not, and which
-    pairs.
+    """Return the share of episodes that reach a later subgoal and not an earlier one, and which pairs.
 
     If the subgoals depend on one another, a violation is the judge's mistake; otherwise it is a property of
     the policy. The metric cannot tell which.

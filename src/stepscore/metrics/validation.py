@@ -17,9 +17,7 @@ SLACK = 1e-9
 
 
 def series(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array of shape (n,), ``None`` as NaN; raise OptionError if that is
-    impossible.
-    """
+    """Return ``values`` as a float64 array of shape (n,), ``None`` as NaN; OptionError if impossible."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -30,9 +28,7 @@ def series(values: ArrayLike, name: str) -> FloatArray:
 
 
 def increasing(values: ArrayLike, name: str) -> FloatArray:
-    """Return `series` of finite, strictly increasing values, such as times; OptionError names the first wrong
-    one.
-    """
+    """Return `series` of finite, strictly increasing values; OptionError names the first wrong one."""
     array = series(values, name)
     if not np.all(np.isfinite(array)):
         where = int(np.argmin(np.isfinite(array)))

@@ -1,8 +1,8 @@
 """Comparison of two arms A and B, e.g. two policies or two judges: is A better, and by how much?
 
-Episodes that share a key (one scene for two policies, one episode for two judges) are compared as pairs, others
-by arm within strata. Either way the result is the difference with its interval, a test, the probability of
-improvement, and the smallest difference that the sample could have shown.
+Episodes that share a key (one scene for two policies, one episode for two judges) are compared as pairs,
+others by arm within strata. The result has the difference with its interval, a test, the probability of
+improvement, and the smallest difference that the sample could show.
 """
 
 from __future__ import annotations
@@ -53,16 +53,19 @@ def compare_samples(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare A with B, paired on shared keys where there are enough of them, else by arm.
+    """Compare A with B, paired on shared keys if there are enough of them, else by arm.
 
     Args:
-        a: A number or NaN (unknown) per episode of A.
-        keys: A key per episode of each arm; episodes with the same key are a pair: (task, pair) for two
-            policies, the episode's id for two judges. Episodes of one arm with one key are averaged: the key
-            is then the unit. ``None`` or an empty string means no key.
-        clusters: A label per episode of each arm; episodes of one stratum and label are not independent.
-        paired: Whether to compare as pairs. ``None``: as pairs when at least half of the smaller arm's keys
-            are shared. Episodes whose key is not shared then count against coverage.
+        a: A number or NaN (unknown) per episode of A; ``b`` likewise.
+        keys: A key per episode of each arm; equal keys make a pair: (task, pair) for two policies, the
+            episode's id for
+        two judges. Episodes of one arm with one key are averaged into one unit. ``None`` or "" means no key.
+        strata: A label per episode of each arm, e.g. its task.
+        clusters: A label per episode of each arm; episodes with the same stratum and label are not
+            independent.
+        paired: Whether to compare as pairs; by default, if at least half of the smaller arm's keys are
+            shared. Other
+        episodes then count against coverage.
 
     Raises:
         OptionError: ``paired=True`` without keys, or labels that do not fit the values.
@@ -87,8 +90,8 @@ class Pairs:
     """Two arms joined on their keys, one row per key.
 
     Attributes:
-        a: Mean of A's episodes of each key; NaN where it has none.
-        repeated: Whether some key stands for several episodes of one arm.
+        a: Mean of A's episodes of each key; NaN without any. ``b`` likewise.
+        repeated: Whether some key has several episodes of one arm.
     """
 
     a: list[float]
@@ -107,11 +110,7 @@ def in_pairs(
     clusters: tuple[GroupLabels, GroupLabels] | None = None,
     always: bool = False,
 ) -> Pairs | None:
-    """Join two arms on their keys; ``None`` where too few are shared, unless ``always``.
-
-    Args:
-        a: A number or NaN (unknown) per episode of A.
-    """
+    """Join two arms on their keys; ``None`` if too few are shared, unless ``always``."""
     if not (always or _mostly_shared(*keys)):
         return None
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
@@ -138,7 +137,7 @@ def _mostly_shared(keys_a: GroupLabels, keys_b: GroupLabels) -> bool:
 
 
 def _rows_by_key(values: FloatArray, keys: GroupLabels, arm: str) -> dict[Hashable, list[int]]:
-    """Group the rows by key; a row without one has a key of its own that the other arm does not have."""
+    """Group the rows by key; a row without a key gets a unique one."""
     if len(keys) != len(values):
         raise OptionError(f"There are {len(keys)} keys for {len(values)} episodes of {arm}; give one each.")
     rows: dict[Hashable, list[int]] = {}
@@ -161,17 +160,12 @@ def compare_paired(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare A with B where ``a[i]`` and ``b[i]`` are a pair; a pair with an unknown value is left out.
+    """Compare A with B as pairs ``a[i]``, ``b[i]``; pairs with an unknown value are left out.
 
-    The difference is the mean of ``a - b``, with a BCa bootstrap interval, cluster-robust t when pairs come
-    in clusters, or Bonett-Price for 0/1 outcomes. The p-value is the larger of two: flipped signs, a cluster's
-    as one, which tests symmetry, and the bootstrap-t, which tests the mean; for 0/1 outcomes it is McNemar's.
-    B against A gives the same with the signs reversed. The smallest detectable difference is
-    ``(t_(1 - alpha/2) + t_0.8) SE`` with the error of the mean difference.
-
-    Args:
-        a: A number or NaN (unknown) per pair.
-        clusters: A label per pair; pairs of one stratum and label are not independent.
+    The difference is the mean of ``a - b``, with a BCa bootstrap interval, cluster-robust t for clustered
+    pairs, or Bonett-Price for 0/1 outcomes. The p-value is the larger of a sign-flip test (symmetry; a
+    cluster flips as one) and the bootstrap-t (the mean), or McNemar's for 0/1 outcomes. B against A gives the
+    same with the signs reversed. The smallest detectable difference is ``(t_(1 - alpha/2) + t_0.8) SE``.
 
     >>> compare_paired([1, 1, 1, 0], [0, 0, 0, 0]).test
     'McNemar exact'
@@ -213,7 +207,7 @@ def _compare(sample: Sample, level: float, seed: int) -> Comparison:
 
 
 def _test(sample: Sample, gain: FloatArray, mean: LinearStatistic, seed: int, times: int) -> Significance:
-    """Return the larger p-value of flipped signs and the bootstrap-t, of ``times`` the usual draws."""
+    """Return the larger p-value of flipped signs and the bootstrap-t, with ``times`` the usual draws."""
     totals, draws = sample.totals(gain), (N_DRAWS + 1) * times - 1
     flips = sign_flip_test(totals, episodes=sample.n, seed=seed, draws=draws)
     resampled = bootstrap_t_test(mean, seed=seed, draws=(T_DRAWS + 1) * times - 1)

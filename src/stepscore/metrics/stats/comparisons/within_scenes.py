@@ -1,7 +1,7 @@
-"""Comparison of two policies on a few fixed scenes, each tried several times: what holds on these scenes.
+"""Comparisons and estimates on a few fixed scenes, each tried several times.
 
-A few scenes show little of how scenes differ, so nothing is said of others. On these scenes the trials are the
-sample: scenes are strata, and the policies' names are permuted and their trials resampled within scenes.
+A few scenes show little of how scenes differ, so results are only about these scenes. There the trials are
+the sample: scenes are strata, within which policies are permuted and trials resampled.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from stepscore.metrics.stats.studentised import bootstrap_t_interval, bootstrap_
 from stepscore.types import Estimate, FloatArray
 
 FEWEST_SCENES = 10
-"""Scenes from which on they can speak of others: fewer are fixed, where each has several trials."""
+"""Fewest scenes to generalise to others; fewer are fixed if they have several trials."""
 
 
 def these_scenes(n: int) -> str:
-    """Return what an estimate on fixed scenes is about.
+    """Return a phrase for fixed scenes.
 
     >>> these_scenes(4)
     'on these 4 scenes'
@@ -54,22 +54,22 @@ def compare_within_scenes(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare A with B on the scenes that both met, as fixed strata; scenes may have any numbers of trials.
+    """Compare A with B on the scenes that both met, as fixed strata with any numbers of trials.
 
-    The difference is the mean over scenes of the difference of A's mean and B's, with weights
-    ``n_a n_b / (n_a + n_b)``; with as many trials of A as of B in every scene it is the difference of their means
-    over all trials. The interval excludes 0 if and only if ``p < 1 - level``:
+    The difference is the mean over scenes of A's mean minus B's, with weights ``n_a n_b / (n_a + n_b)``; with
+    equal numbers of trials in every scene it is the difference of their overall means. The interval excludes
+    0 exactly if ``p < 1 - level``:
 
-    - 0/1 outcomes: the exact test that permutes the policies' names within scenes, with a stratified score interval.
-    - Other values: the larger p-value of a studentised permutation within scenes and a bootstrap-t that resamples
-      trials within scenes, with the hull of their intervals.
+    - 0/1 outcomes: the exact test that permutes the policies within scenes, with a stratified score interval.
+    - Other values: the larger p-value of a studentised permutation within scenes and a bootstrap-t that
+      resamples trials within scenes, with the hull of their intervals.
 
     B against A gives the same with the signs reversed.
 
     Args:
-        a: A number or NaN (unknown) per trial of A.
-        scenes: A label per trial of each arm; a trial without one, or of a scene that only one arm met, is left out
-            and counted against coverage.
+        scenes: A label per trial of each arm; trials without one, or of a scene that only one arm met, are
+            left out and
+        count against coverage.
 
     >>> result = compare_within_scenes([1, 1, 1, 1], [0, 0, 0, 1], scenes=("xxyy", "xxyy"))
     >>> result.test, result.difference.method
@@ -221,19 +221,19 @@ def estimate_within_scenes(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the mean over the trials on these scenes, each scene with the weight of its trials.
+    """Estimate the mean over the trials on these scenes, each scene weighted by its trials.
 
-    - 0/1 outcomes: Wilson's interval of all trials. With rates ``p_s`` in scenes of ``n_s`` trials, the number of
-      successes has the variance ``sum n_s p_s (1 - p_s) <= n p (1 - p)`` about ``n p = sum n_s p_s``, so the interval
-      covers at least as often as for independent trials, for any numbers of trials.
-    - Shares: the bootstrap-t of :func:`stepscore.metrics.stats.share_estimate` that resamples trials within scenes.
-    - Other values: the hull of a BCa bootstrap that resamples trials within scenes and of ``mean +- t SE`` with the
-      spread within scenes; the bootstrap alone is too narrow for two or three trials in each.
+    - 0/1 outcomes: Wilson's interval of all trials. With rates ``p_s`` in scenes of ``n_s`` trials, the
+      successes have the variance ``sum n_s p_s (1 - p_s) <= n p (1 - p)`` about ``n p = sum n_s p_s``, so it
+      covers at least as often as for independent trials.
+    - Shares: the bootstrap-t of :func:`stepscore.metrics.stats.share_estimate`, resampling trials within
+      scenes.
+    - Other values: the hull of a BCa bootstrap within scenes and of ``mean +- t SE`` with the spread within
+      scenes; with two or three trials per scene, the bootstrap is too narrow.
 
     Args:
-        values: A number or NaN (unknown) per trial.
-        scenes: A label per trial; those without one are taken for one further scene.
-        shares: Whether values cannot leave 0..1, as progress.
+        scenes: A label per trial; trials without one count as another scene.
+        shares: Whether values are limited to 0..1, like progress.
 
     >>> estimate_within_scenes([1, 1, 1, 0, 1, 1], scenes="xxxyyy").method
     'wilson 95% on these 2 scenes'
