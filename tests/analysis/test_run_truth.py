@@ -175,7 +175,7 @@ class TestWhichLabels:
         assert truth_of(metrics, "a") == pytest.approx(np.full(5, 0.2))
         assert np.isnan(truth_of(metrics, "b")).all()  # labelled under another name
         file.write_text("episode_id,kind,name,start_s,end_s,value\nz,progress,mine,0,,0.2\n")
-        with pytest.raises(OptionError, match="the ids must be the same"):
+        with pytest.raises(OptionError, match="Use the same ids"):
             measure_episodes(run, labels=file)
 
     def test_the_stages_of_a_file_replace_labelled_progress_of_the_run(self, tmp_path: Path) -> None:

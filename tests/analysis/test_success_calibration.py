@@ -305,7 +305,7 @@ class TestTheFile:
         ("change", "words"),
         [
             (lambda c: c["success"].update(slope="x"), "success.slope"),
-            (lambda c: c["success"].update(intercept=math.inf), "not finite|intercept"),
+            (lambda c: c["success"].update(intercept=math.inf), "finite numbers|intercept"),
             (lambda c: c["success"].update(mode="often"), "success.mode"),
             (lambda c: c["success"].update(more=1), "success.more"),
         ],

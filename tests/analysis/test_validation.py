@@ -86,7 +86,7 @@ def test_a_record_of_another_protocol_is_refused_and_one_that_lies_in_the_folder
     run: Run, tmp_path: Path
 ) -> None:
     other = replace(record_of(run), protocol_hash="0123456789abcdef")
-    with pytest.raises(OptionError, match="is of protocol 0123456789abcdef"):
+    with pytest.raises(OptionError, match="is for protocol 0123456789abcdef"):
         add_validation([run], other.write(tmp_path / "v.json"))
     other.write(run.path / "validation.json")
     assert validation_notes([run]) == ()

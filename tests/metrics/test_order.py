@@ -168,7 +168,7 @@ class TestKendall:
         assert math.isnan(kendall_tau([1, NAN], [1, 2], "a"))
 
     def test_another_variant_is_refused(self):
-        with pytest.raises(OptionError, match="expected 'a' or 'b'"):
+        with pytest.raises(OptionError, match="must be 'a' or 'b'"):
             kendall_tau([1, 2], [1, 2], "c")  # type: ignore[arg-type]
 
 

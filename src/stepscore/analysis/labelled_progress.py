@@ -75,12 +75,12 @@ def split(
 ) -> tuple[list[LabelledCurve], list[LabelledCurve]]:
     """Return the episodes to fit on (a share of the scenes) and those to measure on; neither side is empty."""
     if not 0 < share < 1:
-        raise OptionError(f"share is {share}; it must be between 0 and 1.")
+        raise OptionError(f"share must be between 0 and 1, got {share}.")
     units = sorted({e.unit for e in labelled}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
     if len(units) < 2:
         raise OptionError(
             f"{len(labelled)} episodes have a curve and labelled progress, in {len(units)} scene(s). A map is "
-            "fitted on some scenes and measured on others: at least 2 are needed."
+            "fitted on some scenes and measured on others, so it needs at least 2."
         )
     first = set(units[: min(max(round(share * len(units)), 1), len(units) - 1)])
     return [e for e in labelled if e.unit in first], [e for e in labelled if e.unit not in first]

@@ -75,8 +75,8 @@ def progress_truths(
     given = {name: Labels(own) for name, own in read_labels(labels).items()} if labels is not None else {}
     if labels is not None and rows and not any(row["episode_id"] in given for row in rows):
         raise OptionError(
-            f"{labels} labels no episode of these runs. Its first is {next(iter(given), 'none')!r}, that of the "
-            f"run {rows[0]['episode_id']!r}: the ids must be the same."
+            f"{labels} labels no episode of these runs. Its first id is {next(iter(given), 'none')!r}, that of the "
+            f"run {rows[0]['episode_id']!r}. Use the same ids."
         )
     points = _stored_points(runs)
     names = _potentials(given, points)

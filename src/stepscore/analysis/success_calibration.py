@@ -160,7 +160,7 @@ def calibrate_success(
     if fitted.slope <= 0:
         raise OptionError(
             f"The judge's {name} does not rise with success (slope {fitted.slope:.3g} over {len(known)} labelled "
-            "episodes): no success map can be made of it."
+            "episodes), so no success map can be fitted."
         )
     is_recorded = [e.copy_of is None for e in known]
     recorded = [e for e, own in zip(known, is_recorded, strict=True) if own]
@@ -280,7 +280,7 @@ def labelled_scores(
     modes: list[SuccessMode] = sorted({counts for _, _, counts in rows})
     if len(modes) > 1 and mode is None:
         raise OptionError(
-            "Some labels count success at some time (ever), others at the end (holds). A map holds for one of them: "
+            "Some labels count success at some time (ever), others at the end (holds). A map fits only one of them: "
             "--success-mode ever or --success-mode holds"
         )
     chosen = mode or (modes[0] if modes else None)

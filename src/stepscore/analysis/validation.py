@@ -171,14 +171,14 @@ def add_validation(runs: Sequence[Run], file: Path) -> None:
     if not same:
         have = ", ".join(dict.fromkeys(run.protocol.hash for run in runs))
         raise OptionError(
-            f"{shown(file)} is of protocol {record.protocol_hash}, these runs are of {have}: it says nothing of "
-            "their scores. Audit this judge with the same model and options: stepscore audit"
+            f"{shown(file)} is for protocol {record.protocol_hash}, but these runs have {have}, so it does "
+            "not apply to their scores. Audit this judge with the same model and options: stepscore audit"
         )
     for run in same:
         try:
             record.write(run.path / FILE)
         except OSError as error:
-            raise OptionError(f"Cannot keep {shown(file)} in {shown(run.path)}: {error.strerror}.") from error
+            raise OptionError(f"Cannot copy {shown(file)} to {shown(run.path)}: {error.strerror}.") from error
 
 
 def find_validation(run: Run) -> Validation | None:

@@ -61,7 +61,7 @@ def accept_threshold(probability: ArrayLike, labels: ArrayLike, max_error: float
     0.5 accepts all; infinite if not even the surest answers suffice; NaN without a known pair.
     """
     if not 0 <= max_error < 1:
-        raise OptionError(f"max_error is {max_error}; expected a share from 0 to below 1.")
+        raise OptionError(f"max_error must be from 0 to below 1, got {max_error}.")
     found = risk_coverage(probability, labels)
     if not found.n:
         return math.nan

@@ -28,10 +28,10 @@ class MonotoneMap:
         x, y = np.asarray(self.x, dtype=np.float64), np.asarray(self.y, dtype=np.float64)
         if x.ndim != 1 or x.shape != y.shape or not len(x):
             raise OptionError(
-                f"A monotone map has {x.size} scores and {y.size} values; expected as many of each, at least one."
+                f"A monotone map has {x.size} scores and {y.size} values; expected equal numbers, at least one."
             )
         if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-            raise OptionError("A monotone map holds a value that is not finite.")
+            raise OptionError("A monotone map must hold finite values.")
         if np.any(np.diff(x) <= 0) or np.any(np.diff(y) < 0):
             raise OptionError(
                 "Invalid monotone map: scores must rise from knot to knot, and values must never fall."
@@ -111,7 +111,7 @@ def reliability(predicted: ArrayLike, truth: ArrayLike, *, bins: int = 10) -> Re
     Predictions and labels are in 0..1; labels may be outcomes 0 and 1.
     """
     if bins < 1:
-        raise OptionError(f"bins is {bins}; expected at least 1.")
+        raise OptionError(f"bins must be at least 1, got {bins}.")
     p, y = _known(predicted, truth)
     if np.any((p < 0) | (p > 1)):
         raise OptionError(f"predicted spans {p.min():g}..{p.max():g}; reliability is defined on 0..1.")

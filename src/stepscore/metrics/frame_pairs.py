@@ -80,11 +80,9 @@ def make_pairs(
     same_length(at, true, "times", "truth")
     same_length(at, judged, "times", "progress")
     if not 0 <= min_gap_s < math.inf:
-        raise OptionError(f"min_gap_s is {min_gap_s}; expected seconds of at least 0.")
+        raise OptionError(f"min_gap_s must be at least 0 seconds, got {min_gap_s}.")
     if max_pairs is not None and max_pairs < 1:
-        raise OptionError(
-            f"max_pairs is {max_pairs}; expected a whole number of at least 1, or None for all."
-        )
+        raise OptionError(f"max_pairs must be an integer of at least 1, or None for all, got {max_pairs}.")
     position = np.arange(len(at), dtype=np.int64)
     # Point i pairs with nearest[i] and all after it, so pairs are numbered without being listed.
     nearest = np.maximum(np.searchsorted(at, at + min_gap_s - SLACK, side="left"), position + 1)
@@ -119,7 +117,7 @@ def pair_scores(
     true, judged = series(true_delta, "true_delta"), series(judged_delta, "judged_delta")
     same_length(true, judged, "true_delta", "judged_delta")
     if not 0 <= tie < math.inf:
-        raise OptionError(f"tie is {tie}; expected a change of at least 0.")
+        raise OptionError(f"tie must be at least 0, got {tie}.")
     size = np.round(np.abs(true), 9)
     rows = []
     for lo, hi in bins:

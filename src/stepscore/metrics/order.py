@@ -50,7 +50,7 @@ def average_ranks(values: ArrayLike, *, tolerance: float = 0.0) -> FloatArray:
     """
     if not 0 <= tolerance < math.inf:
         raise OptionError(
-            f"tolerance is {tolerance}; expected a number of at least 0, in the values' own unit."
+            f"tolerance must be a number of at least 0, in the values' own unit, got {tolerance}."
         )
     array = series(values, "values")
     ranks = np.full(len(array), np.nan)
@@ -73,7 +73,7 @@ def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") ->
     under the name of tau-b.)
     """
     if variant not in ("a", "b"):
-        raise OptionError(f"variant is {variant!r}; expected 'a' or 'b'.")
+        raise OptionError(f"variant must be 'a' or 'b', got {variant!r}.")
     left, right = known_pairs(series(a, "a"), series(b, "b"), "a", "b")
     n = len(left)
     if n < 2:
@@ -122,9 +122,9 @@ def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> f
     known points.
     """
     if not 0 < threshold <= 1:
-        raise OptionError(f"threshold is {threshold}; expected a share above 0 and up to 1.")
+        raise OptionError(f"threshold must be above 0 and up to 1, got {threshold}.")
     if finest < 1:
-        raise OptionError(f"finest is {finest}; expected a whole number of at least 1.")
+        raise OptionError(f"finest must be an integer of at least 1, got {finest}.")
     values = series(progress, "progress")
     known = np.sort(values[~np.isnan(values)])
     if len(known) < 2:

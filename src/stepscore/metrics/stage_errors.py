@@ -129,7 +129,7 @@ def boundary_rise(
     ``truth_share``; one that does not notice the ends of stages, one far below.
     """
     if not 0 < window_s < math.inf:
-        raise OptionError(f"window_s is {window_s}; expected seconds above 0.")
+        raise OptionError(f"window_s must be above 0 seconds, got {window_s}.")
     at, curve = _curve(times, progress)
     edges = stage_boundaries(spans)
     if len(at) < 2:
@@ -191,7 +191,7 @@ def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: floa
     thresholds the assignment of least distance, which can lose a possible match.) NaN times are ignored.
     """
     if not 0 <= tolerance_s < math.inf:
-        raise OptionError(f"tolerance_s is {tolerance_s}; expected seconds of at least 0.")
+        raise OptionError(f"tolerance_s must be at least 0 seconds, got {tolerance_s}.")
     true, found = (
         np.sort(x[~np.isnan(x)]) for x in (series(true_times, "true"), series(found_times, "found"))
     )

@@ -96,7 +96,7 @@ def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
     """Return 1 or 0 per episode for subgoal k (from 0) if k - 1 was reached; NaN otherwise or if unknown."""
     verdicts = _verdicts(matrix)
     if not 0 <= k < verdicts.shape[1]:
-        raise OptionError(f"subgoal index is {k}; expected 0..{verdicts.shape[1] - 1}.")
+        raise OptionError(f"subgoal index must be in 0..{verdicts.shape[1] - 1}, got {k}.")
     return verdicts[:, 0].copy() if k == 0 else np.where(verdicts[:, k - 1] == 1, verdicts[:, k], np.nan)
 
 

@@ -190,7 +190,7 @@ def best_threshold(
     the lowest.
     """
     if criterion not in CRITERIA:
-        raise OptionError(f"criterion is {criterion!r}; expected one of {', '.join(CRITERIA)}.")
+        raise OptionError(f"criterion must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
     known, truth = _scored(scores, labels)
     n, unknown = len(known), np.size(labels) - len(known)
     if not n or truth.min() == truth.max():

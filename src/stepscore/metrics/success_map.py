@@ -46,7 +46,7 @@ class SuccessMap:
     def __post_init__(self) -> None:
         for number in (self.intercept, self.slope, *self.task_terms.values()):
             if not math.isfinite(number):
-                raise OptionError("A success map holds a number that is not finite.")
+                raise OptionError("A success map must hold finite numbers.")
 
     def apply(self, scores: ArrayLike, task: str | None = None) -> FloatArray:
         """Return the probability of success at each score, shape (n,); NaN if the score is unknown."""
@@ -88,7 +88,7 @@ def fit_success_map(
         )
     spread = float(np.std(x))
     if spread < 1e-12:
-        raise OptionError("A success map needs scores that differ; all episodes have the same.")
+        raise OptionError("A success map needs scores that differ, but all episodes have the same score.")
     own = own_terms(y, names.tolist()) if tasks is not None else []
     group = _groups(names, own)
     centre = float(np.mean(x))

@@ -24,7 +24,7 @@ def minmax(rewards: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
     (the published code, without epsilon, sets it to 1).
     """
     if epsilon <= 0:
-        raise OptionError(f"epsilon is {epsilon}; it must be above 0.")
+        raise OptionError(f"epsilon must be above 0, got {epsilon}.")
     values = series(rewards, "rewards")
     if np.all(np.isnan(values)):
         return values.copy()
@@ -39,7 +39,7 @@ def dense_reward(scaled: ArrayLike, *, tau: float = 2.0, delta_max: float = 2.0)
     regressions differ. The first prefix has weight NaN.
     """
     if not (tau > 0 and delta_max > 0):
-        raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")
+        raise OptionError(f"tau and delta_max must be above 0, got {tau} and {delta_max}.")
     change = np.diff(series(scaled, "scaled"), prepend=np.nan)
     return np.asarray(np.clip(tau * np.exp(change), 0.0, delta_max), dtype=np.float64)
 
@@ -52,7 +52,7 @@ def trailing_mean(values: ArrayLike, last: int = 3) -> FloatArray:
     raise the mean of a failure.
     """
     if last < 1:
-        raise OptionError(f"last is {last}; it must be at least 1.")
+        raise OptionError(f"last must be at least 1, got {last}.")
     array = series(values, "values")
     windows = [array[max(0, end - last) : end] for end in range(1, len(array) + 1)]
     return np.array([window.mean() for window in windows], dtype=np.float64)

@@ -66,8 +66,8 @@ class AnnotateOptions:
     def __post_init__(self) -> None:
         if self.tries < 1 or self.max_frames < 2 or self.fps <= 0:
             raise OptionError(
-                f"tries is {self.tries}, max_frames {self.max_frames} and fps {self.fps}; they must be at "
-                "least 1, at least 2 and above 0."
+                f"tries, max_frames and fps must be at least 1, at least 2 and above 0, got {self.tries}, "
+                f"{self.max_frames} and {self.fps}."
             )
 
 
@@ -114,7 +114,7 @@ def annotate_episodes(
         on_done: Called with each finished annotation.
     """
     if not model.capabilities.images:
-        raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
+        raise CapabilityError(f"{model.name} does not accept images. Annotate with another model.")
     options, call_options = options or AnnotateOptions(), call_options or CallOptions()
     held = is_structured(model, structured=options.structured)
     call_options.check([model])

@@ -23,9 +23,7 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
     import pyarrow as pa
 
     if path.suffix != ".parquet":
-        raise OptionError(
-            f"Labels are written as Parquet: name the file {path.stem}.parquet, not {path.name}."
-        )
+        raise OptionError(f"Labels are written as Parquet, so {path.name} must be named {path.stem}.parquet.")
     rows = sorted(
         ((name, row) for name, episode_labels in labels.items() for row in episode_labels),
         key=lambda pair: (pair[0], pair[1].kind, _known(pair[1].start_s, -math.inf), pair[1].name),
@@ -73,7 +71,7 @@ def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
                 if _undated(known) != _undated(stated):
                     raise ManifestError(
                         f"{shown(before)} and {shown(file)} state different {kind} labels of episode "
-                        f"{shown(episode)}. Nothing was merged: leave one of them out, or remove its rows of "
+                        f"{shown(episode)}. Nothing was merged. Leave one of them out, or remove its rows of "
                         "that episode."
                     )
     labels: dict[str, list[Label]] = {}

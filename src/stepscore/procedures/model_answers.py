@@ -54,7 +54,7 @@ def is_structured(model: Model, *, structured: bool | None) -> bool:
     """
     if structured and not model.capabilities.structured:
         raise CapabilityError(
-            f"structured=true needs a model that can be held to a schema, which {model.name} cannot. "
+            f"structured=true needs a model that supports JSON schemas, which {model.name} does not. "
             "Leave the option out, or choose embedded, hf/, vllm/, sglang/ or openai-api/."
         )
     return model.capabilities.structured if structured is None else structured

@@ -166,5 +166,5 @@ def test_two_questions_of_one_id_and_no_questions_are_refused(tmp_path: Path) ->
 
 def test_a_question_about_an_episode_that_is_not_there_is_refused(episodes: list[Episode]) -> None:
     questions = make_questions(episodes, most=2)
-    with pytest.raises(ManifestError, match="does not have"):
+    with pytest.raises(ManifestError, match="is not in the source"):
         question_videos(questions, {})

@@ -124,7 +124,7 @@ class Abstention:
 def abstention(runs: Run | Sequence[Run], *, max_error: float = 0.05, seed: int = 0) -> list[Abstention]:
     """Return what to accept of each calibrated judge; runs of one protocol are combined."""
     if not 0 < max_error < 0.5:
-        raise OptionError(f"max-error is {max_error}; expected a share above 0 and below 0.5, as 0.05.")
+        raise OptionError(f"max-error must be above 0 and below 0.5, e.g. 0.05, got {max_error}.")
     together: dict[str, list[Run]] = {}
     for run in [runs] if isinstance(runs, Run) else runs:
         together.setdefault(run.protocol.hash, []).append(run)

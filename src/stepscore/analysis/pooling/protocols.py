@@ -56,8 +56,8 @@ def check_unmixed(rows: Sequence[EpisodeRow], by: Sequence[str]) -> str:
         name = " / ".join("unknown" if part is None else str(part) for part in mixed) or "all"
         raise OptionError(
             f"The group {name!r} holds results of {len(protocols[mixed])} protocols (judges, models or options), "
-            f"which are never averaged. Compare them: --by {','.join(apart)}; or each: --by {','.join(keys)}; "
-            "or give one run."
+            f"which are never averaged. Compare them with --by {','.join(apart)}; or compare within each "
+            f"with --by {','.join(keys)}; or pass one run."
         )
     if len(set().union(*protocols.values())) > 1 and not set(by) & set(PROTOCOL_KEYS):
         return (

@@ -51,7 +51,7 @@ def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]
             raise OptionError(
                 f"Episode {row['episode_id']} has two judgements of {row['judge']} under one protocol "
                 f"({row['protocol']}), in {rows[j]['run']} and in {row['run']}, and they differ. "
-                "One episode cannot count as two, and which is right is unknown: give one of the runs."
+                "Pass only one of these runs."
             )
     return sorted(repeated)
 

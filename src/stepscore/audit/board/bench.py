@@ -68,7 +68,7 @@ def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[
     for entry in everything:
         if seen.setdefault(entry.label, entry) is not entry:
             raise OptionError(
-                f"Two entries are called {shown(entry.label)!r}; leave one out, or give it a label in --entries FILE."
+                f"Two entries have the label {shown(entry.label)!r}. Remove one, or set its label in --entries FILE."
             )
     return [open_entry(entry, base_url) for entry in everything]
 

@@ -54,7 +54,7 @@ class BenchmarkParts:
 def _inside(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or PurePosixPath(path).is_absolute() or ".." in parts or "\\" in path or ":" in path:
-        raise ValueError("it is a path inside of the benchmark's folder")
+        raise ValueError("must be a path inside the benchmark's folder")
     return path
 
 
@@ -201,7 +201,7 @@ def open_benchmark(
     episodes = opened()
     if not any(episode.labels.rows for episode in episodes):
         raise OptionError(
-            f"No episode of {shown(parts.source)} has a label, and a board shows how far judges agree with labels. "
+            f"No episode of {shown(parts.source)} has a label, which a board compares judges with. "
             f"Join some: --labels FILE{''.join(f' {note}' for note in episodes.notes)}"
         )
     ids = set(episodes.ids())

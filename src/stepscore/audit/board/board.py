@@ -99,8 +99,8 @@ def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
     for row in rows:
         if row.benchmark["fingerprint"] != benchmark.fingerprint:
             raise RunError(
-                f"{shown(folder)} holds rows of other data ({row.label} on {row.benchmark['name']}). Numbers of "
-                "different data are not put in one table: choose another folder, -o BOARD"
+                f"{shown(folder)} holds rows measured on other data ({row.label} on {row.benchmark['name']}), which cannot "
+                "share a table. Choose another folder: -o BOARD"
             )
     return Board(benchmark.described(), _ordered(rows, front), front)
 
@@ -116,7 +116,7 @@ def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
     if there != here:
         raise ManifestError(
             f"{shown(path)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint {there}; here: "
-            f"{benchmark.parts.name}, {here}). Numbers of different data are not put in one table."
+            f"{benchmark.parts.name}, {here}), which cannot share a table."
         )
     return replace(row, claimed_by=row.measured_by or path.name)
 

@@ -88,7 +88,7 @@ def check_row(
     if row.benchmark["fingerprint"] != benchmark.fingerprint:
         raise OptionError(
             f"Row {shown(row.label)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint "
-            f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Give the data that it was measured on."
+            f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Pass the data that it was measured on."
         )
     entry = safe_entry(row, models or {}, judges)
     fresh = replace(options, call_options=replace(options.call_options, cache=False))

@@ -128,7 +128,7 @@ def read_entries(path: Path) -> list[Entry]:
     except ValidationError as error:
         name, why = first_field_error(error)[:2]
         raise ManifestError(
-            f"{shown(path)}: {shown(name or 'entries')}: {shown(why)}. It is a list of judge, model, options, "
+            f"{shown(path)}: {shown(name or 'entries')}: {shown(why)}. Expected a list of judge, model, options, "
             "model_options and label."
         ) from error
     return [Entry(**one.model_dump()) for one in read]

@@ -31,8 +31,8 @@ def question_videos(questions: Sequence[Question], episodes: Mapping[str, Episod
     for question in questions:
         if question.episode not in episodes:
             raise ManifestError(
-                f"Question {question.id} is about episode {question.episode!r}, which the source does not have. "
-                "Give the source that the questions were made from."
+                f"Question {question.id} is about episode {question.episode!r}, which is not in the source. "
+                "Pass the source that the questions were made from."
             )
         episode = episodes[question.episode]
         if question.to_s is not None:

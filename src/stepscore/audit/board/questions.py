@@ -104,18 +104,18 @@ def _answer(kind: Kind, answer: Any, steps: tuple[str, ...]) -> Answer:
     """Return the answer in the type of its kind; raise ValueError if it is invalid."""
     if kind == "progress":
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
-            raise ValueError("the answer is a number from 0 to 1")
+            raise ValueError("the answer must be a number from 0 to 1")
         return float(answer)
     if kind == "segmentation":
         if not isinstance(answer, list) or not answer:
-            raise ValueError("the answer is a list of stages")
+            raise ValueError("the answer must be a list of stages")
         spans = [_Span.model_validate(one) for one in answer]
         if any(span.stage not in steps or not span.end_s > span.start_s for span in spans):
             raise ValueError("a stage is not among the steps, or ends before it starts")
         return tuple(StageSpan(**span.model_dump()) for span in spans)
     named = [answer] if kind == "next" else answer
     if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
-        raise ValueError("the answer names steps")
+        raise ValueError("the answer must name steps")
     if any(one not in steps for one in named if one or kind == "remaining"):
         raise ValueError("the answer is not among the steps")
     return str(answer) if kind == "next" else tuple(named)
@@ -140,7 +140,7 @@ def read_questions(path: Path) -> tuple[Question, ...]:
             field, why = first_field_error(error)[:2]
             raise ManifestError(f"{where}: {shown(field or 'question')}: {shown(why)}.") from error
         if row.id in seen:
-            raise ManifestError(f"{where}: two questions are called {shown(row.id)!r}.")
+            raise ManifestError(f"{where}: two questions have the id {shown(row.id)!r}.")
         seen.add(row.id)
         questions.append(Question(**dict(row)))
         if len(questions) > MAX_QUESTIONS:

@@ -58,13 +58,13 @@ def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: S
         )
     if row.model is not None and not user.allows_model(row.model):
         raise OptionError(
-            f"Row {shown(row.label)} asks the model {shown(row.model)}. To have it asked, name it too: "
+            f"Row {shown(row.label)} uses the model {shown(row.model)}. To allow it, name it too: "
             f"--models {_quoted(row.model)}"
         )
     own = models.get(row.model or "", {})
     backend = (row.model or "").partition("/")[0]
     if refused := sorted(set(row.model_options) & set(REFUSED_OPTIONS) - set(own)):
-        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which no row may.")
+        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which rows must not set.")
     brought = {key: value for key, value in row.model_options.items() if key not in own}
     make = model_registry.get(backend) if backend in model_registry.names() else None
     for key, value, why in user.refused(make, brought, {}):

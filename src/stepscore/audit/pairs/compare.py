@@ -95,7 +95,7 @@ def check_compares(judge: Judge) -> None:
         return
     able = ", ".join(comparing_judges())
     raise OptionError(
-        f"Judge {judge.name!r} scores a whole video and cannot be asked about two frames. Score its curve: "
+        f"Judge {judge.name!r} scores whole videos and cannot compare two frames. Score its curve with "
         f"--by curve. Judges that compare frames: {able}."
     )
 
@@ -116,7 +116,7 @@ def _clip(pair: Pair, video: Episode) -> Episode:
     try:
         with exits_as_errors():
             last_s = float(video.view(video.main_view).timestamps()[-1])
-    except Exception as error:  # a view is anyone's code
+    except Exception as error:  # a third-party view may raise anything
         return video_of_error(pair.id, str(error))
     start_s, end_s = (0.0, last_s) if pair.played == "forwards" else (last_s, 0.0)
     return choose_frames(video, (start_s, pair.before_s, pair.after_s, end_s), pair.id)

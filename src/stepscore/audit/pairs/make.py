@@ -48,7 +48,7 @@ def make_progress_pairs(
         OptionError: No episode has labelled progress, or ``per_span`` is invalid.
     """
     if int(per_span) != per_span or per_span < 2:
-        raise OptionError(f"per_span is {per_span}; it must be a whole number of at least 2.")
+        raise OptionError(f"per_span must be an integer of at least 2, got {per_span}.")
     offered: dict[tuple[Span, bool], list[_Candidate]] = defaultdict(list)
     labelled = 0
     for episode in episodes:

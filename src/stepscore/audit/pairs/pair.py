@@ -132,5 +132,5 @@ def check_ids(path: Path, pairs: Sequence[Pair]) -> None:
     seen: set[str] = set()
     for pair in pairs:
         if pair.id in seen:
-            raise ManifestError(f"{shown(path)}: two pairs are called {pair.id!r}.")
+            raise ManifestError(f"{shown(path)}: two pairs have the id {pair.id!r}.")
         seen.add(pair.id)

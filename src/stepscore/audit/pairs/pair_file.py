@@ -200,7 +200,7 @@ class _Row:
         before, after = self.paths("before"), self.paths("after")
         if len(before) != len(after) or len(before) > len(CAMERAS):
             raise ManifestError(
-                f"{self.where} has {len(before)} images before and {len(after)} after; expected as many of each, one "
+                f"{self.where} has {len(before)} images before and {len(after)} after; expected equal numbers, one "
                 f"to three: {', '.join(CAMERAS)}."
             )
         end = self.paths("end")[0] if "end" in self.columns else None
@@ -241,13 +241,13 @@ def _has(value: object) -> str:
         names = [shown(str(name)[:80]) for name in list(value)[:30]]
         return f"Its fields: {', '.join(names) or 'none'}."
     if isinstance(value, list):
-        return f"There is a list of {len(value)} there."
-    return "There is no object there."
+        return f"It is a list of {len(value)} items."
+    return "It is not an object."
 
 
 def _pair(row: _Row, number: int, change: float) -> Pair:
     if not abs(change) <= 1:
-        raise ManifestError(f"{row.where}: a change of {change:g} is outside of -1..1.")
+        raise ManifestError(f"{row.where}: the change must be in -1..1, got {change:g}.")
     name = row.text("id") or f"pair_{number:06d}"
     return Pair(
         id=name,

@@ -65,8 +65,8 @@ def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
     compares = by == "compare" or (by is None and isinstance(judge, FrameComparer))
     if consistency and not compares:
         raise OptionError(
-            f"--consistency is about comparisons of two frames, and {judge.name!r} is scored by its curve, which is "
-            "consistent by construction. Leave it out; other sampling and asking again are probes of stepscore audit."
+            f"--consistency needs comparisons of two frames, but {judge.name!r} is scored by its curve, "
+            "which is consistent by construction. Leave it out; `stepscore audit` probes other sampling and repeated questions."
         )
     return "compare" if compares else "curve"
 
@@ -75,7 +75,7 @@ def check_file_judge(judge: Judge, by: str | None) -> None:
     """Reject a judge that cannot compare two images without a video."""
     if by == "curve" or not isinstance(judge, FrameComparer):
         raise OptionError(
-            f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
+            f"A file of images has no videos, which {judge.name!r} would score by a curve. Judges that "
             f"compare two images: {', '.join(comparing_judges())}."
         )
     if getattr(judge, "end", None) == "last":

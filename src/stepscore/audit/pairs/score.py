@@ -86,8 +86,8 @@ def pair_videos(pairs: Sequence[Pair], episodes: Mapping[str, Episode]) -> dict[
     for pair in pairs:
         if pair.episode not in episodes:
             raise ManifestError(
-                f"Pair {pair.id} is of episode {pair.episode!r}, which the source does not have. "
-                "Give the source that the pairs were made from."
+                f"Pair {pair.id} names episode {pair.episode!r}, which is not in the source. "
+                "Pass the source that the pairs were made from."
             )
         episode = episodes[pair.episode]
         if pair.played == "backwards":

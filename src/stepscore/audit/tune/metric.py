@@ -114,7 +114,7 @@ def choose_kind(episodes: Sequence[Episode], metric: str | None, *, subgoals: bo
         if any(is_labelled(episode, kind) for episode in episodes):
             return kind
     raise OptionError(
-        f"None of the {len(episodes)} episodes has a label of {' or '.join(kinds)}, by which to choose. "
+        f"None of the {len(episodes)} episodes has a label of {' or '.join(kinds)} to choose by. "
         "Give labels: --labels FILE"
     )
 

@@ -43,15 +43,15 @@ def split_scenes(episodes: Sequence[Episode], share: float, seed: int) -> Split:
     up for scenes that do not divide.
     """
     if not 0 < share < 1:
-        raise OptionError(f"share (-T share) is {share}; it must be between 0 and 1.")
+        raise OptionError(f"share (-T share) must be between 0 and 1, got {share}.")
     by_task: dict[str, set[str]] = defaultdict(set)
     for episode in episodes:
         by_task[task_of(episode)].add(scene_of(episode))
     scenes = sum(map(len, by_task.values()))
     if scenes < 2:
         raise OptionError(
-            f"{len(episodes)} labelled episodes are of {scenes} scene(s). Some scenes choose and others test: "
-            "at least 2 are needed."
+            f"{len(episodes)} labelled episodes are from {scenes} scene(s). Tuning chooses on some and tests on "
+            "others, so it needs at least 2."
         )
     choosing: set[str] = set()
     seen = 0

@@ -70,7 +70,7 @@ def tune(
     options, folder = options or TuneOptions(), Path(out)
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "trials").is_dir():
         raise OptionError(
-            f"{folder} exists and is no folder of a tuning. Choose a new or empty one: -o TUNED"
+            f"{folder} exists and is not a tuning folder. Choose a new or empty folder with -o."
         )
     plan = plan_tuning(episodes, make, over, options)
     calls = planned_calls(plan, options.call_options or CallOptions())

@@ -87,9 +87,9 @@ def plan_tuning(
         over: Values of each option; ``views`` are lists of cameras.
     """
     if not over and not options.rewrite:
-        raise OptionError("There is nothing to tune. Name values to try: frames=8,16, or -T rewrite=N")
+        raise OptionError("There is nothing to tune. Pass values to try, e.g. frames=8,16, or -T rewrite=N.")
     if not 0 <= options.rewrite <= MAX_REWRITES:
-        raise OptionError(f"rewrite (-T rewrite) is {options.rewrite}; expected 0 to {MAX_REWRITES}.")
+        raise OptionError(f"rewrite (-T rewrite) must be from 0 to {MAX_REWRITES}, got {options.rewrite}.")
     grid = make_grid(make, over, views=options.views, max_trials=options.max_trials, seed=options.seed)
     judge = grid.trials[0].judge
     if options.rewrite:

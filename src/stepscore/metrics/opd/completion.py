@@ -88,7 +88,7 @@ def checked_done_at(done_at: float | None) -> float:
     if done_at is None:
         return DONE_PROGRESS
     if not 0 < done_at <= 1:
-        raise OptionError(f"done_at is {done_at:g}; expected progress above 0 and up to 1, for example 0.95.")
+        raise OptionError(f"done_at must be above 0 and up to 1, e.g. 0.95, got {done_at:g}.")
     return float(done_at)
 
 

@@ -136,7 +136,7 @@ def _checked_options(
         )
     if revision != "robust" and (done_at is not None or success_probability is not None):
         given = "done_at" if done_at is not None else "success_probability"
-        raise OptionError(f"{given} with revision {revision!r}; only 'robust' asks when the task is done.")
+        raise OptionError(f"{given} with revision {revision!r}; only 'robust' uses it.")
     probability = None
     if success_probability is not None:
         probability = _numbers(success_probability, "success_probability")
