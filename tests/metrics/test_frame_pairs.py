@@ -108,7 +108,7 @@ class TestPairScores:
     def test_bad_options_are_refused(self):
         with pytest.raises(OptionError, match=r"bin \(0\.3, 0\.1\)"):
             pair_scores([0.2], [0.1], bins=[(0.3, 0.1)])
-        with pytest.raises(OptionError, match="tie must be .*got -1"):
+        with pytest.raises(OptionError, match=r"tie must be .*got -1"):
             pair_scores([0.2], [0.1], tie=-1)
         with pytest.raises(OptionError, match="true_delta has 1 values and judged_delta 2"):
             pair_scores([0.2], [0.1, 0.2])
@@ -170,9 +170,9 @@ class TestMakePairs:
         assert large.coverage == pytest.approx(4 / 7)
 
     def test_bad_options_are_refused(self):
-        with pytest.raises(OptionError, match="max_pairs must be .*got 0"):
+        with pytest.raises(OptionError, match=r"max_pairs must be .*got 0"):
             make_pairs([0, 1], [0, 1], [0, 1], max_pairs=0)
-        with pytest.raises(OptionError, match="min_gap_s must be .*got -1"):
+        with pytest.raises(OptionError, match=r"min_gap_s must be .*got -1"):
             make_pairs([0, 1], [0, 1], [0, 1], min_gap_s=-1)
         with pytest.raises(OptionError, match="expected strictly increasing"):
             make_pairs([1, 0], [0, 1], [0, 1])

@@ -186,7 +186,7 @@ class TestBoundaryRise:
     def test_has_no_share_where_the_curve_does_not_rise(self):
         assert math.isnan(boundary_rise(TIMES, np.full(111, 0.5), SPANS).share)
         assert np.isnan(boundary_rise([1.0], [0.5], SPANS).rise).all()
-        with pytest.raises(OptionError, match="window_s must be .*got 0"):
+        with pytest.raises(OptionError, match=r"window_s must be .*got 0"):
             boundary_rise(TIMES, TIMES / 11, SPANS, window_s=0)
 
 
@@ -275,7 +275,7 @@ class TestBoundaryF1:
         assert math.isnan(missed.precision)
 
     def test_refuses_a_negative_tolerance(self):
-        with pytest.raises(OptionError, match="tolerance_s must be .*got -1"):
+        with pytest.raises(OptionError, match=r"tolerance_s must be .*got -1"):
             boundary_f1([1], [1], tolerance_s=-1)
 
 

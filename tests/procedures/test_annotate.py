@@ -253,7 +253,7 @@ def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
     run(model, tmp_path, options=AnnotateOptions(fps=10, max_frames=6))
     parts = model.requests[0].prompt.turns[0].parts
     assert sum(not isinstance(part, str) for part in parts) == 6
-    with pytest.raises(OptionError, match="tries, max_frames and fps must be .*got 0"):
+    with pytest.raises(OptionError, match=r"tries, max_frames and fps must be .*got 0"):
         AnnotateOptions(tries=0)
 
 
