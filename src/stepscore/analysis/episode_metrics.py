@@ -255,7 +255,7 @@ def measure_episodes(
         copies = copied_trials(rows, curves, repeats)
     _check_scenes(scenes, rows)
     repeated = frozenset((rows[i]["run"], rows[i]["episode_id"]) for i in (*repeats, *copies))
-    del rows, curves  # so that no row is kept beside the one with its truth
+    del rows, curves  # free the rows without truth
     with doing("Reading true progress"):
         truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (

@@ -120,7 +120,7 @@ def _headline(audit: Audit) -> PrintedTable:
         Column("good"),
         *(Column(SHORT.get(judge, judge)) for judge in judges),
     )
-    # Above the first table: below it would be a footnote.
+    # Above the first table, so that they are not read as footnotes.
     title = "\n".join([*warnings_of(audit), "Headline"])
     return PrintedTable(title, columns, tuple(rows), ("Mean effect with its 95 % interval.",))
 

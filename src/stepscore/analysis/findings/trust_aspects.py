@@ -142,7 +142,7 @@ def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspec
     known = ~np.isnan(judged) & ~np.isnan(clocked)
     if known.sum() < FEWEST_OF_EACH:
         return TrustAspect(
-            "progress", "unknown", f"labelled progress of {plural(int(known.sum()), 'curve')} alone"
+            "progress", "unknown", f"labelled progress of only {plural(int(known.sum()), 'curve')}"
         )
     metrics, clock = metrics.of_the_judge(), clock.of_the_judge()
     everyone, every_clock = np.ones(len(metrics), dtype=bool), np.ones(len(clock), dtype=bool)

@@ -37,8 +37,8 @@ DECIDES = (
 )
 
 NO_LABELS = (
-    "How far the judge may be believed is unknown: no episode has a label of success or of a subgoal. Add labels by "
-    "judging again with --labels FILE: answers come from the cache, and nothing is paid twice."
+    "Whether the judge can be trusted is unknown: no episode has a label of success or of a subgoal. Add labels by "
+    "judging again with --labels FILE: answers come from the cache, so you never pay twice."
 )
 
 

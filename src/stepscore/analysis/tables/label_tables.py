@@ -24,12 +24,12 @@ from stepscore.analysis.tables.metric_tables import episodes_behind, no_interval
 from stepscore.types import Estimate
 
 CURVES = (
-    "Means over episodes: MAE in points of 100; CCC, tau, boundary F1 in percent; EPR in bits, beside that of the "
+    "Means over episodes: MAE in points of 100; CCC, tau, boundary F1 in percent; EPR in bits, and that of the "
     "labels at the same points; stage error in stages. Boundaries count within 5 % of the length."
 )
 POLICIES = (
-    "Percent with 95 % intervals over the same episodes; error: by judge less by label, in points. Where the "
-    "errors of two policies differ, the judge favours one of them."
+    "Percent with 95 % intervals over the same episodes; error: by judge minus by label, in points. If the "
+    "errors on two policies differ, the judge favours one of them."
 )
 TITLES = {
     "success": "The judge's errors by policy",

@@ -99,8 +99,8 @@ def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
     for row in rows:
         if row.benchmark["fingerprint"] != benchmark.fingerprint:
             raise RunError(
-                f"{shown(folder)} holds rows measured on other data ({row.label} on {row.benchmark['name']}), which cannot "
-                "share a table. Choose another folder: -o BOARD"
+                f"{shown(folder)} holds rows measured on other data ({row.label} on {row.benchmark['name']}), which "
+                "cannot share a table. Choose another folder: -o BOARD"
             )
     return Board(benchmark.described(), _ordered(rows, front), front)
 

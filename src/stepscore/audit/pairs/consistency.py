@@ -117,28 +117,13 @@ def _of_triples(triples: Sequence[Episode], answers: Mapping[str, Mapping[str, f
     )
     resampled = _episodes_resampled(triples)
     residual = triple_residual(pq, qr, pr)
+    median = statistic_estimate(np.median, residual, **resampled)
+    p90 = statistic_estimate(_p90, residual, **resampled)
+    order = mean_estimate(confirmed_order(pq, qr, pr), **resampled)
     return [
-        Measure(
-            "consistency:residual-median",
-            "triple residual, median (nats)",
-            "M1",
-            "0",
-            statistic_estimate(np.median, residual, **resampled),
-        ),
-        Measure(
-            "consistency:residual-p90",
-            "triple residual, 90th percentile",
-            "M1",
-            "0",
-            statistic_estimate(_p90, residual, **resampled),
-        ),
-        Measure(
-            "consistency:order",
-            "order confirmed by the long hop",
-            "",
-            "1",
-            mean_estimate(confirmed_order(pq, qr, pr), **resampled),
-        ),
+        Measure("consistency:residual-median", "triple residual, median (nats)", "M1", "0", median),
+        Measure("consistency:residual-p90", "triple residual, 90th percentile", "M1", "0", p90),
+        Measure("consistency:order", "order confirmed by the long hop", "", "1", order),
     ]
 
 
@@ -150,42 +135,22 @@ def _of_pairs(
 
     first = np.array([changes.get(one.id, math.nan) for one in plan.pairs])
     resampled = resampling(plan.pairs)
+    swapped = mean_estimate(opposite_signs(first, asked(SWAPPED)), **resampled)
+    same = mean_estimate(np.abs(asked(SAME)), **resampled)
     found = [
-        Measure(
-            "consistency:antisymmetry",
-            "opposite sign when swapped",
-            "M4",
-            "1",
-            mean_estimate(opposite_signs(first, asked(SWAPPED)), **resampled),
-        ),
-        Measure(
-            "consistency:identity",
-            "answer about a frame and itself",
-            "M5",
-            "0",
-            mean_estimate(np.abs(asked(SAME)), **resampled),
-        ),
+        Measure("consistency:antisymmetry", "opposite sign when swapped", "M4", "1", swapped),
+        Measure("consistency:identity", "answer about a frame and itself", "M5", "0", same),
     ]
     if not plan.repeats:
         return found
     again = [asked(Question(BEFORE, AFTER, number)) for number in range(1, plan.repeats + 1)]
     variance = repeat_variance(np.stack([first, *again], axis=1))
+    noise = statistic_estimate(_root_mean, variance, **resampled)
+    ratio = statistic_estimate(_signal_to_noise, (variance, np.abs(first)), **resampled)
     return [
         *found,
-        Measure(
-            "resolution:noise",
-            "noise of asking again",
-            "R4",
-            "0",
-            statistic_estimate(_root_mean, variance, **resampled),
-        ),
-        Measure(
-            "resolution:SNR",
-            "median hop over that noise",
-            "R4",
-            "",
-            statistic_estimate(_signal_to_noise, (variance, np.abs(first)), **resampled),
-        ),
+        Measure("resolution:noise", "noise of asking again", "R4", "0", noise),
+        Measure("resolution:SNR", "median hop over that noise", "R4", "", ratio),
     ]
 
 
@@ -209,15 +174,8 @@ def _of_episodes(
         )
         found.append(Measure(f"consistency:{one}-{other}", f"gap of {one} and {other}", "M3", "0", values))
     still = [equal_neighbours(curves[most][e.id][1]) if e.id in curves[most] else math.nan for e in episodes]
-    found.append(
-        Measure(
-            "resolution:equal-neighbours",
-            "equal neighbours on the curve",
-            "R3",
-            "",
-            mean_estimate(still, **resampled),
-        )
-    )
+    equal = mean_estimate(still, **resampled)
+    found.append(Measure("resolution:equal-neighbours", "equal neighbours on the curve", "R3", "", equal))
     return [*found, _curve_agrees(plan, curves[most], changes, pairs)]
 
 
@@ -234,13 +192,8 @@ def _curve_agrees(
         along = judged_change(pair.as_recorded(last_s[pair.episode]), curve)
         known = not (math.isnan(direct) or math.isnan(along))
         signs.append((np.sign(direct) * np.sign(along) + 1) / 2 if known else math.nan)
-    return Measure(
-        "consistency:curve",
-        "curve has the sign of the comparison",
-        "",
-        "1",
-        mean_estimate(signs, **resampling(inside)),
-    )
+    share = mean_estimate(signs, **resampling(inside))
+    return Measure("consistency:curve", "curve has the sign of the comparison", "", "1", share)
 
 
 def _curves(run: Run, channel: str) -> Curves:

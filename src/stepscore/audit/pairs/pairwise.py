@@ -66,7 +66,7 @@ def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
     if consistency and not compares:
         raise OptionError(
             f"--consistency needs comparisons of two frames, but {judge.name!r} is scored by its curve, "
-            "which is consistent by construction. Leave it out; `stepscore audit` probes other sampling and repeated questions."
+            "which is consistent by construction. Leave it out; `stepscore audit` probes other sampling."
         )
     return "compare" if compares else "curve"
 

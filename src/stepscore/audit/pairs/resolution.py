@@ -75,16 +75,10 @@ def measure_resolution(
             if reached[end] is None and getattr(accuracy, end) >= RESOLVED:
                 reached[end] = lo
     levels = value_levels(judged)
+    count = counted(levels.distinct, levels.n, "count")
+    step = counted(levels.step, levels.n, "minimum")
     answers = (
-        Measure(
-            "resolution:levels", "distinct answers", "R3", "", counted(levels.distinct, levels.n, "count")
-        ),
-        Measure(
-            "resolution:step",
-            "smallest difference of answers",
-            "R3",
-            "",
-            counted(levels.step, levels.n, "minimum"),
-        ),
+        Measure("resolution:levels", "distinct answers", "R3", "", count),
+        Measure("resolution:step", "smallest difference of answers", "R3", "", step),
     )
     return Resolution(judge, by, tuple(bins), answers, reached["value"], reached["lo"])

@@ -64,8 +64,8 @@ def pair_table(results: Sequence[PairResult]) -> PrintedTable:
 
 TRIVIAL_NOTE = (
     "Measured on the judge's own answers, without labels; 95 % intervals resample scenes. Every scalar curve has M1 "
-    "to M5 by construction: they say something of a judge that compares frames alone. One that always answers 0 has "
-    "most of them too."
+    "to M5 by construction, so they only say something about a judge that compares frames. One that always answers 0 "
+    "has most of them too."
 )
 
 

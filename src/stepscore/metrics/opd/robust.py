@@ -21,7 +21,7 @@ STR = mean over the hundredths of (s4 + s8) / 2.
     8 %: 1 - r / .02 and 2 - r / .01, clipped to 0..1, r the range of q in the window. So a short pause counts
     half, one of 8 % or more in full, and a window in which q moves by .02 is not a pause.
 MP, MC25..MC75: the highest sample, as in v1.0.
-MC100 = MC75 and done at some sample; reaching the goal in the last frame alone is still reaching it.
+MC100 = MC75 and done at some sample; reaching the goal in the last frame still counts.
 
 CRA and STR are those of the curve cut at its completion time (:mod:`stepscore.metrics.opd.completion`): what follows
 is neither regret nor stagnation. A curve that is not done at its end is not cut.
