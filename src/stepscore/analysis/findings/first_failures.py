@@ -1,4 +1,4 @@
-"""Where each policy fails first, in a short phrase: the missed subgoal, or how the work is lost."""
+"""Where each policy fails first, in one short phrase: the subgoal that is missed, or how the work is lost."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stepscore.metrics import NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, first_faile
 from stepscore.runs import Run
 
 MOST_NAMED = 2
-"""Most subgoals in a phrase."""
+"""Subgoals that a phrase names."""
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 LOST = ("regression", "early collapse")
-"""Failure modes that lose progress again, which a missing subgoal does not show."""
+"""Failure modes in which what was reached is lost again: the subgoal that is missing does not show that."""
 PHRASES = {
     "regression": "undoes its work",
     "early collapse": "loses its progress early",
@@ -38,10 +38,11 @@ class FirstFailure:
     """Where one policy fails first.
 
     Attributes:
+        policy: Its name; ``None`` for episodes whose policy is unknown.
         phrase: E.g. ``misses the last subgoal in 5 of 8, the first subgoal in 3``.
-        source: Verdicts on subgoals by ``label`` or ``judge``, or the failure ``modes`` of curves.
-        n: Episodes with a known outcome.
-        counts: Number of episodes by the subgoal, or failure mode, that comes first.
+        source: What it rests on: verdicts on subgoals by ``label`` or ``judge``, or the failure ``modes`` of curves.
+        n: Episodes whose outcome is known.
+        counts: Subgoal, or failure mode, to the episodes that fail there first.
     """
 
     policy: str | None
@@ -54,7 +55,13 @@ class FirstFailure:
 def first_failures(
     runs: Run | Sequence[Run], metrics: EpisodeMetrics, modes: FailureModes | None = None
 ) -> tuple[FirstFailure, ...]:
-    """Return where each policy fails first, sorted by policy, unknown last."""
+    """Return where each policy fails first, the policies in the order of their names, unknown last.
+
+    Args:
+        runs: The runs of one protocol.
+        metrics: Of these runs, each episode once.
+        modes: Their failure modes, where they are known already.
+    """
     found = failure_modes_by_policy(metrics) if modes is None else modes
     verdicts = subgoal_rows(runs, metrics)
     by_policy: dict[str | None, Counter[str]] = defaultdict(Counter)
@@ -95,7 +102,7 @@ def _of_policy(
 
 
 def _missed(verdicts: SubgoalRows) -> tuple[Counter[str], int, int]:
-    """Return how often each subgoal is missed first, and the numbers of known and unknown episodes."""
+    """Return how often each subgoal is missed first, and in how many episodes that is known and unknown."""
     missed: dict[str, list[str]] = defaultdict(list)
     n = unknown = 0
     for goals, values in verdicts.rows:
