@@ -39,7 +39,7 @@ class PlannedRun:
     episodes: list[Episode]
 
     def divided(self, folder: Path) -> DividedRun:
-        """Return it as a sharded run in an audit's folder."""
+        """Return it as a run of shards in an audit's folder."""
         return DividedRun(folder / self.name, self.judge, self.episodes)
 
 
@@ -82,7 +82,7 @@ def trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
 
 
 def shards_of(folder: Path) -> int | None:
-    """Return the number of shards of an audit; ``None`` if it is not sharded."""
+    """Return into how many shards an audit is divided; ``None`` where it is not."""
     division = read_division(folder / "judge")
     return None if division is None else division.shards
 
