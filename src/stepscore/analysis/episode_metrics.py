@@ -322,7 +322,7 @@ def _check_scenes(choice: SceneChoice, rows: Sequence[EpisodeRow]) -> None:
 
 
 def _repeated_note(n: int) -> str:
-    subject = "1 episode stands" if n == 1 else f"{n} episodes stand"
+    subject = "1 episode is" if n == 1 else f"{n} episodes are"
     return f"{subject} in more than one of these runs with the same judgement, and count once."
 
 
@@ -356,7 +356,7 @@ def judged_rows(run: Run, channel: str = "progress") -> Iterator[tuple[EpisodeRo
     shared = {"model": run.model, "run": str(run.path), "success_map": map_id(run)}
     for row, judgement in zip(table_rows(run.episodes()), table_rows(run.judgements()), strict=True):
         joined = {**row, **judgement, **shared}
-        # A map holds for the mode it was fitted on; the labels may state the mode only after the judging.
+        # A map fits one success mode, which labels may only state after judging.
         if not map_holds(row, maps):
             joined["success_calibrated"] = False
         yield joined, curves.get(row["episode_id"], no_curve)

@@ -220,7 +220,7 @@ class _Annotator:
             else:
                 if not complaint or not left:
                     return value
-            # Sent to the model, so a change of these words, or of a complaint's, asks cached questions anew.
+            # Part of a prompt: changing these words, or a complaint's, invalidates cached answers.
             feedback = f"That cannot be used: {complaint} Look again and answer in the same form."
             turns = (*turns, Turn("assistant", (answer.text,)), Turn("user", (feedback,)))
         raise AssertionError("there is at least one try")

@@ -22,7 +22,7 @@ NO_STAGE = ("done", "done.", "not done", "not done.")
 NOT_DONE_SCALE = 0.75
 """Factor of ProcVLM's one-shot annotator for unfinished tasks (success_cutoff)."""
 _LAST_TAU = 0.999
-"""LeRobot's in-stage progress at the end of the last stage: just below the next whole number."""
+"""LeRobot's in-stage progress at the end of the last stage: just below the next integer."""
 
 
 def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> FloatArray:

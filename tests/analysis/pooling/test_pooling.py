@@ -36,7 +36,7 @@ class TestRepeatedEpisodes:
         both = measure_episodes([one, again])
         assert len(both) == 12
         assert both.notes == (
-            "12 episodes stand in more than one of these runs with the same judgement, and count once.",
+            "12 episodes are in more than one of these runs with the same judgement, and count once.",
         )
         assert values(stepscore.measure([one, again]), "MP") == values(stepscore.measure(one), "MP")
 

@@ -104,7 +104,7 @@ GETS_FURTHER = Verb("gets further", "get further")
 def tiers_of(order: Sequence[Policy], beats: Beats) -> list[tuple[Policy, ...]]:
     """Return the policies (given best first) in tiers: every policy of a tier beats all of later tiers.
 
-    A tier is not split unless that holds for all pairs: if only A beats C, then A, B and C are one tier.
+    A tier is only split if all pairs allow it: if only A beats C, then A, B and C are one tier.
     """
     tiers: list[tuple[Policy, ...]] = []
     start = 0

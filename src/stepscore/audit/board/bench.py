@@ -85,7 +85,7 @@ def open_entry(entry: Entry, base_url: str | None = None) -> Opened:
     except OptionError as error:
         if entry.options or entry.model is None:
             raise
-        # Nothing was asked of the judge but to take this model.
+        # The entry sets nothing but the model, so the judge does not fit it.
         return Opened(entry, None, str(error))
 
 

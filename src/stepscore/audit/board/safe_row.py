@@ -39,7 +39,7 @@ def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: S
 
     Args:
         models: Models that the user names, with the user's options.
-        judges: Judges that the user names; a row may set an option of theirs to the same value.
+        judges: Judges that the user names; a row may set their options to the same values.
 
     Raises:
         OptionError: The row names an unknown judge, a judge of another package, a model or a file that the

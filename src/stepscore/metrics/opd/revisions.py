@@ -10,7 +10,7 @@
     STR          share of steps, or of time, without progress (stagnation)         down
     coverage     share of samples whose progress is known
 
-Revisions, all for samples p_1..p_T of which frame 0 is none, with p_0 = 0 prepended, L = sum |p_t - p_(t-1)|
+Revisions, all for samples p_1..p_T without frame 0, with p_0 = 0 prepended, L = sum |p_t - p_(t-1)|
 and M_t = max(0, p_1..p_t):
 
 ======== ========================== ==================== ============================== ================

@@ -52,7 +52,7 @@ _SUSTAIN = 10  # length of the window that a peak is compared with
 _MAX_SPIKE = 0.04  # how far a peak may rise above that window's mean
 _MIN_DRAWDOWN = 0.01  # a smaller drawdown does not count as regret
 _PAUSES = {4: 0.0, 8: 0.01}  # length of a window, and the range up to which it is fully still
-_MOVING = 0.02  # the range from which a window is not still at all
+_MOVING = 0.02  # the range from which a window is not still
 _MAX_PREFIXES_PER_BATCH = 1024  # bounds the memory of a long curve
 
 

@@ -54,7 +54,7 @@ def is_spread_out(deviations: FloatArray) -> bool:
 
 
 def linear_is_large(statistic: LinearStatistic) -> bool:
-    """Return whether the limits hold for a mean or a difference of means."""
+    """Return whether the limits apply to a mean or a difference of means."""
     return is_large(float(np.sum(statistic.sizes)), len(statistic.sizes)) and is_spread_out(
         statistic.contributions
     )
@@ -111,7 +111,7 @@ def linearised_error(sample: Sample, value: float, influence: Influence) -> floa
     deviations = totals - (np.bincount(stratum, weights=totals) / np.bincount(stratum))[stratum]
     if not np.all(np.isfinite(deviations)):
         return None
-    # What rounding leaves of no influence at all is no spread.
+    # Without influence, what is left is only rounding.
     if np.max(np.abs(deviations)) * sample.units <= 1e-9 * max(abs(value), 1e-3):
         return 0.0
     return math.sqrt(_variance(deviations, stratum)) if is_spread_out(deviations) else None

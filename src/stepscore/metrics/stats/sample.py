@@ -235,7 +235,7 @@ def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -
     totals = sample.totals(values)
     means = np.bincount(stratum, weights=totals) / np.bincount(stratum, weights=sizes)
     deviations = totals - sizes * means[stratum]
-    # Equal values must show no spread at all: what is left of them after rounding is not data.
+    # Equal values must have no spread: what is left is only rounding.
     deviations[np.abs(deviations) <= 1e-12 * sizes * np.max(np.abs(values), initial=0.0)] = 0.0
     contributions = coefficients * deviations
     # They sum to 0 within a stratum already, unless lonely strata with other coefficients were pooled in it.

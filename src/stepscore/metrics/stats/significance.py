@@ -157,7 +157,7 @@ class _Prepared:
     def of(cls, stratum: Stratum) -> _Prepared:
         mean = float(np.sum(stratum.totals) / np.sum(stratum.sizes))
         centred = stratum.totals - stratum.sizes * mean
-        # Equal values must show no spread at all: what rounding leaves of it is not data.
+        # Equal values must have no spread: what is left is only rounding.
         centred[np.abs(centred) <= 1e-12 * np.abs(stratum.totals)] = 0.0
         return cls(stratum.weight * centred, stratum.sizes)
 

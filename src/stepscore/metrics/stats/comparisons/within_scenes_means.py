@@ -1,7 +1,7 @@
 """Two means on the same fixed scenes: a permutation within scenes and a bootstrap-t, each with its interval.
 
 The p-value is the larger of the two (:mod:`stepscore.metrics.stats.studentised`), and the interval the hull
-of theirs: a difference is outside only if both tests reject it, so interval and p-value agree.
+of both: a difference is outside only if both tests reject it, so interval and p-value agree.
 """
 
 from __future__ import annotations

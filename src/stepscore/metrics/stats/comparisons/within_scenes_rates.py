@@ -161,7 +161,7 @@ class RatesWithinScenes:
 
         The ``d`` with ``d sum w_s = z_(1 - alpha/2) s_0 + 1/4 + z_power s_1``: A's excess successes against
         the errors under equal rates, s_0, and under rates ``d`` apart, s_1, about the pooled rate with one
-        success and one failure added. The 1/4 accounts for successes being whole numbers: with it the test
+        success and one failure added. The 1/4 accounts for successes being integers: with it the test
         finds ``d`` in 77 to 85 of 100 samples of 10 to 90 trials. NaN if not even 1 would be detected.
         """
         from scipy.special import ndtri
