@@ -134,7 +134,7 @@ class TestTolerance:
 
     @pytest.mark.parametrize("tolerance", [-0.1, NAN, math.inf])
     def test_a_senseless_tolerance_is_refused(self, tolerance):
-        with pytest.raises(OptionError, match="tolerance is"):
+        with pytest.raises(OptionError, match="tolerance must be"):
             voc([0.1, 0.2], tolerance=tolerance)
 
 
