@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 import stepscore
-from stepscore.analysis import measure_episodes
+from stepscore.analysis import auc_estimate, measure_episodes
 from stepscore.analysis.labelled_progress import LabelledCurve, labelled_curves
-from stepscore.analysis.ranking.auc import auc_estimate
 from stepscore.episodes import open_episodes
 from stepscore.metrics import make_pairs
 from stepscore.metrics.stats import mean_estimate, statistic_estimate

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.similarity import POLICIES, TASKS
 from stepscore._files import write_json
-from stepscore.audit.board.questions import make_questions, write_questions
+from stepscore.audit.board import make_questions, write_questions
 from stepscore.audit.pairs import make_progress_pairs, write_pairs
 from stepscore.episodes import open_episodes
 

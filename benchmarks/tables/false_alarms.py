@@ -16,8 +16,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.tables.interval_coverage import table
-from stepscore.metrics.stats.linear_statistic import difference_of, mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import difference_of, draw_sample, mean_of
 from stepscore.metrics.stats.significance import Stratum, permutation_test, sign_flip_test
 from stepscore.metrics.stats.studentised import bootstrap_t_test
 

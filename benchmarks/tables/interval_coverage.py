@@ -28,8 +28,7 @@ from stepscore.metrics.stats import (
 )
 from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
 from stepscore.metrics.stats.intervals import robust_t_interval
-from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import draw_sample, mean_of
 from stepscore.types import Estimate
 
 Draw = Callable[[np.random.Generator], Estimate]

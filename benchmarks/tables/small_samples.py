@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.tables.interval_coverage import table
-from stepscore.analysis.ranking import auc_estimate, auc_within_tasks
+from stepscore.analysis import auc_estimate, auc_within_tasks
 from stepscore.metrics import OF_COUNTS, average_ranks, balanced_accuracy
 from stepscore.metrics.stats import compare_paired, mean_estimate, share_estimate, statistic_estimate
-from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import draw_sample, mean_of
 from stepscore.metrics.stats.significance import sign_flip_test
 from stepscore.metrics.stats.studentised import bootstrap_t_test
 from stepscore.types import Estimate

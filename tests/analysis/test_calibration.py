@@ -187,7 +187,7 @@ def test_a_written_map_is_applied_by_the_judge_it_was_fitted_for(run: Run, tmp_p
 def test_what_cannot_be_calibrated_is_refused_with_what_is_missing(run: Run, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no annotated stages"):
         calibrate(run)
-    with pytest.raises(OptionError, match="at least 2 are needed"):
+    with pytest.raises(OptionError, match="needs at least 2"):
         calibrate(run, labels=progress_file(tmp_path / "one.csv", many(1)))
     two = progress_file(tmp_path / "two.csv", many(), ("a", "b"))
     with pytest.raises(OptionError, match="several potentials"):

@@ -261,7 +261,7 @@ class TestTheCommand:
         self, toy_pairs: tuple[Path, Path], tmp_path: Path
     ) -> None:
         for more, why in (
-            (["--judge", "constant", "--by", "compare"], "cannot be asked about two frames"),
+            (["--judge", "constant", "--by", "compare"], "cannot compare two frames"),
             (["--judge", "constant", "--by", "nonsense"], "compare, curve"),
         ):
             ended = invoke(self.line(toy_pairs, tmp_path / "r", *more))

@@ -156,7 +156,7 @@ def test_a_label_of_0_has_no_direction_and_is_left_out(file: Path) -> None:
             "'answer' (label) is 'perhaps'; expected a number or one of progress, regression",
         ),
         ({"answer": None}, "(label)"),
-        ({"answer": 1e9}, "outside of -1..1"),
+        ({"answer": 1e9}, "must be in -1..1"),
         ({"image": ["a.png"] * 7}, "expected eight paths"),
         ({"image": [1] * 8}, "a path or a list of paths"),
         ({"image": ["../../etc/passwd"] * 8}, "Invalid image path '../../etc/passwd'"),
@@ -167,7 +167,7 @@ def test_a_label_of_0_has_no_direction_and_is_left_out(file: Path) -> None:
             {"meta": {"size": "small"}},
             "has no field 'meta.bin', which --columns gives for span. Its fields: size",
         ),
-        ({"meta": 3}, "There is no object there"),
+        ({"meta": 3}, "It is not an object"),
     ],
 )
 def test_what_is_wrong_is_said_with_record_and_field(file: Path, change: dict[str, object], why: str) -> None:

@@ -143,7 +143,7 @@ def test_episodes_without_labelled_progress_and_pairs_of_other_episodes_are_refu
     with pytest.raises(OptionError, match="--labels"):
         make_progress_pairs([episode()])
     _, pairs, _ = made()
-    with pytest.raises(ManifestError, match="does not have"):
+    with pytest.raises(ManifestError, match="is not in the source"):
         pair_videos(pairs, {})
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from stepscore.analysis.validation import quoted
+from stepscore.analysis import validation
 from stepscore.audit import Audit, AuditOptions, audit, audit_tables, read_audit, warnings_of
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
@@ -85,7 +85,7 @@ def test_other_cameras_than_the_audited_ones_are_named_first(
     judge = planted_judges(scripted_episodes(2))["none"]
     first = audited(judge, tmp_path / "a", scenes=2)
     assert first.audited_cameras == ()
-    monkeypatch.setattr(quoted, "SHIPPED", tmp_path)
+    monkeypatch.setattr(validation, "SHIPPED", tmp_path)
     record = replace(first.validation(), cameras=("close",))
     record.write(tmp_path / f"{first.protocol}.json")
     found = audited(judge, tmp_path / "b", scenes=2)

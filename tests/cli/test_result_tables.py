@@ -137,7 +137,7 @@ class TestMetrics:
         assert printed(capsys, metrics_command.metrics, small, small) == once
         copy = write_run(tmp_path / "copy", 16, steps=10, change=plant).path
         both = printed(capsys, metrics_command.metrics, small, copy)
-        said = "16 episodes stand in more than one of these runs with the same judgement, and count once."
+        said = "16 episodes are in more than one of these runs with the same judgement, and count once."
         assert said in flat(both)
         assert flat(both).replace(f"{said} ", "").replace(said, "").strip() == flat(once)
 

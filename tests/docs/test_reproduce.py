@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from stepscore.audit.board.rows.published import PUBLISHED as ROBOVALUE
+from stepscore.audit.board.board_metrics import PUBLISHED as ROBOVALUE
 from stepscore.audit.board.topreward import PUBLISHED
 from stepscore.judges.published.profiles.catalog import find_checkpoint
 from tests.docs.shown_commands import shown_commands

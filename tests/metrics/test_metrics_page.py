@@ -8,8 +8,17 @@ import inspect
 import pytest
 
 import stepscore.metrics
-from stepscore.metrics import calibration, order, stages, subgoals, success, success_map, token_rewards
-from stepscore.metrics.pairs import consistency, resolution, signs
+from stepscore.metrics import (
+    calibration,
+    frame_pairs,
+    order,
+    pair_consistency,
+    stage_errors,
+    subgoals,
+    success,
+    success_map,
+    token_rewards,
+)
 from tests.paths import DOCS
 
 PAGE = DOCS / "methods/metrics.md"
@@ -28,10 +37,9 @@ def test_every_example_prints_what_the_page_shows():
         success,
         success_map,
         subgoals,
-        stages,
-        signs,
-        consistency,
-        resolution,
+        stage_errors,
+        frame_pairs,
+        pair_consistency,
         calibration,
         token_rewards,
     ],

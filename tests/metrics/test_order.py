@@ -134,7 +134,7 @@ class TestTolerance:
 
     @pytest.mark.parametrize("tolerance", [-0.1, NAN, math.inf])
     def test_a_senseless_tolerance_is_refused(self, tolerance):
-        with pytest.raises(OptionError, match="tolerance is"):
+        with pytest.raises(OptionError, match="tolerance must be"):
             voc([0.1, 0.2], tolerance=tolerance)
 
 
@@ -168,7 +168,7 @@ class TestKendall:
         assert math.isnan(kendall_tau([1, NAN], [1, 2], "a"))
 
     def test_another_variant_is_refused(self):
-        with pytest.raises(OptionError, match="expected 'a' or 'b'"):
+        with pytest.raises(OptionError, match="must be 'a' or 'b'"):
             kendall_tau([1, 2], [1, 2], "c")  # type: ignore[arg-type]
 
 

@@ -184,5 +184,5 @@ class TestThreshold:
             assert a == best_threshold(scores[shuffled], labels[shuffled], criterion)
 
     def test_another_criterion_is_refused(self):
-        with pytest.raises(OptionError, match="expected one of balanced_accuracy, mcc, accuracy"):
+        with pytest.raises(OptionError, match="must be one of balanced_accuracy, mcc, accuracy"):
             best_threshold([0.1, 0.9], [0, 1], "f1")  # type: ignore[arg-type]

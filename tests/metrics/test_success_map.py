@@ -117,7 +117,7 @@ def test_what_cannot_be_fitted_is_refused(scores: list[float], labels: list[int]
 
 
 def test_a_map_of_numbers_that_are_not_finite_is_refused() -> None:
-    with pytest.raises(OptionError, match="not finite"):
+    with pytest.raises(OptionError, match="finite numbers"):
         SuccessMap(0.0, math.inf)
 
 

@@ -21,8 +21,7 @@ from stepscore.models.mock import MockModel
 from stepscore.models.schemas.patterns import Automaton
 from stepscore.models.tagged import plain
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
-from stepscore.procedures.answer_schemas import STEPS, stages_schema
-from stepscore.procedures.parse_stages import parse_stages, parse_steps
+from stepscore.procedures.model_answers import STEPS, parse_stages, parse_steps, stages_schema
 from stepscore.runs import CallOptions
 from tests.fakes import FakeView, episode
 from tests.media import write_video
@@ -254,7 +253,7 @@ def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
     run(model, tmp_path, options=AnnotateOptions(fps=10, max_frames=6))
     parts = model.requests[0].prompt.turns[0].parts
     assert sum(not isinstance(part, str) for part in parts) == 6
-    with pytest.raises(OptionError, match="tries is 0"):
+    with pytest.raises(OptionError, match=r"tries, max_frames and fps must be .*got 0"):
         AnnotateOptions(tries=0)
 
 

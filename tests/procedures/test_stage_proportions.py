@@ -5,7 +5,7 @@ import pytest
 from stepscore.episodes import Stage
 from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.procedures import procedure_order
-from stepscore.procedures.stage_proportions import temporal_proportions
+from stepscore.procedures.stage_progress import temporal_proportions
 
 TWO = [[Stage("a", 0, 5), Stage("b", 5, 10)], [Stage("a", 0, 10)]]
 

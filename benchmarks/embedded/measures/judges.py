@@ -26,9 +26,8 @@ from stepscore.judges.hop import Hop
 from stepscore.judges.published.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval
 from stepscore.judges.topreward import TopReward
+from stepscore.metrics import boundary_f1, make_pairs
 from stepscore.metrics.calibration import mae
-from stepscore.metrics.pairs import make_pairs
-from stepscore.metrics.stages import boundary_f1
 from stepscore.models import Model
 from stepscore.procedures.annotate import AnnotateOptions, annotate_episodes
 from stepscore.runs import CallOptions

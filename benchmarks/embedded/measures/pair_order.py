@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.embedded.figures import Figure, Units, over_points
 from benchmarks.embedded.rows import Scored
-from stepscore.metrics.pairs import TRUE_CHANGE_BINS, make_pairs
+from stepscore.metrics import TRUE_CHANGE_BINS, make_pairs
 from stepscore.types import FloatArray
 
 GROUP = "Pairs of frames, half of them true regressions"

@@ -1,7 +1,6 @@
-"""A judge's agreement with labels, and its cost: diagnostics of the judge, apart from those of a policy.
+"""A judge's agreement with labels, and its cost: diagnostics of the judge.
 
-StepEval keeps the two apart: a policy's numbers never show how good the judge is, and these never show how
-good a policy is.
+As in StepEval they are kept apart from a policy's numbers: neither says how good the other is.
 """
 
 from __future__ import annotations
@@ -32,20 +31,13 @@ class Agreement:
     """A judge's answers to one question compared with labels.
 
     Attributes:
-        judge: The judge's name.
         question: ``"success"``, or a subgoal with its task.
         table: Counts of right and wrong answers; ``unknown`` are labelled episodes without an answer.
-        accuracy: Share of right answers.
-        balanced: Mean of the shares among true and among false labels.
-        mcc: Matthews correlation coefficient, -1..1.
-        precision: Share of yes answers that are right.
-        recall: Share of true labels that are answered yes.
-        f1: Harmonic mean of precision and recall.
+        balanced: Mean of the accuracy on true and on false labels.
         fpr: Share of false labels that are answered yes.
         fnr: Share of true labels that are answered no.
-        kappa: Cohen's kappa, -1..1.
-        group: What its episodes share, as ``{"task": "open"}``; empty for all.
-        baseline_for: The judge beside which a baseline stands; ``None`` for a judge.
+        group: The fields that its episodes share, like ``{"task": "open"}``; empty for all.
+        baseline_for: The judge that this baseline is reported with; ``None`` for a judge.
     """
 
     judge: str
@@ -64,7 +56,7 @@ class Agreement:
     baseline_for: str | None = None
 
     def named(self) -> Mapping[str, Estimate]:
-        """Return its estimates by the names that tables and JSON have."""
+        """Return its estimates by their names in tables and JSON."""
         return {
             "accuracy": self.accuracy,
             "balanced accuracy": self.balanced,
@@ -75,26 +67,19 @@ class Agreement:
         }
 
     def errors(self) -> Mapping[str, Estimate]:
-        """Return its rates of both errors, and kappa, by the names that tables and JSON have."""
+        """Return its error rates and kappa by their names in tables and JSON."""
         return {"FPR": self.fpr, "FNR": self.fnr, "kappa": self.kappa}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A judge's cost per episode, and what a cascade saved.
+    """A judge's cost per episode, and the savings of a cascade.
 
     Attributes:
-        judge: The judge's name.
-        episodes: Number of episodes judged.
-        calls: Calls per episode.
-        images: Images per episode.
-        tokens: Tokens read and written per episode.
-        p50_s: Median latency of a call, in seconds; NaN without calls.
-        p95_s: 95th percentile of the latency, in seconds.
-        cost: Money per episode; NaN where the price is not known.
+        p50_s: Median latency of a call in seconds; NaN without calls.
+        cost: Money; NaN if a price is unknown.
         escalated: Share of episodes that a cascade passed to its expensive judge; n is 0 for other judges.
-        saved: Tokens saved, as a share of what the expensive judge would have used on every episode; NaN where
-            not known.
+        saved: Tokens saved, as a share of using the expensive judge on every episode; NaN if unknown.
     """
 
     judge: str
@@ -111,15 +96,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class JudgeAgreement:
-    """Agreement with labels, and cost, of one judge or several.
+    """Agreement with labels, and cost, of one or more judges.
 
     Attributes:
-        agreements: One per judge and question.
-        ranking: ROC-AUC of the judge's scores against the success label, by judge and kind of score.
-        costs: One per run.
-        policies: Whom each judge favours, and whether it ranks policies as the labels do; of
-            :func:`stepscore.analysis.agreement_with_baselines`.
-        curves: Its curves against labelled progress and stages; of the same.
+        ranking: ROC-AUC of the judge's scores against the success label.
+        policies: Whom each judge favours, from :func:`stepscore.analysis.agreement_with_baselines`.
+        curves: Its curves against labelled progress and stages, from the same.
     """
 
     agreements: tuple[Agreement, ...]
@@ -147,13 +129,12 @@ def judge_agreement(
     held_out: bool = False,
     measured: Sequence[EpisodeMetrics] | None = None,
 ) -> JudgeAgreement:
-    """Compare each run's judge with the labels of its episodes, and sum up what it cost.
+    """Compare each run's judge with the labels of its episodes, and sum up its cost.
 
     Args:
-        runs: One run, or several.
-        by: What makes a group for the question of success, as in :func:`grouped_estimates`.
-        held_out: Compare no success of an episode that the judge's calibration map was fitted on.
-        measured: The metrics of each run, where they are measured already.
+        by: Groups for success, as in :func:`grouped_estimates`.
+        held_out: Leave out success of episodes that the judge's calibration map was fitted on.
+        measured: Metrics of each run, if already measured.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
@@ -168,18 +149,12 @@ def judge_agreement(
 
 
 def judge_costs(runs: Sequence[Run]) -> tuple[Cost, ...]:
-    """Return what each run's judge cost."""
+    """Return the cost of each run's judge."""
     return tuple(_cost(run) for run in runs)
 
 
 def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()) -> JudgeAgreement:
-    """Compare a judge with the success labels: its answers, and the ranking by its scores.
-
-    Args:
-        judge: The judge's name.
-        metrics: Of its run.
-        by: What makes a group, as in :func:`grouped_estimates`; empty for one group of all.
-    """
+    """Compare a judge with the success labels: its answers, and the ranking by its scores."""
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     for group, chosen in episode_groups(metrics, by):
@@ -193,14 +168,7 @@ def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (
 
 @dataclass(frozen=True)
 class SubgoalQuestion:
-    """Whether episodes of a task reached a subgoal, by judge and by label.
-
-    Attributes:
-        question: The subgoal with its task.
-        answers: By judge: 1, 0 or NaN of each episode.
-        labels: By label.
-        episodes: The episodes' rows: task and scene.
-    """
+    """Whether episodes of a task reached a subgoal: 1, 0 or NaN per episode, by judge and by label."""
 
     question: str
     answers: FloatArray
@@ -208,23 +176,13 @@ class SubgoalQuestion:
     episodes: Sequence[EpisodeRow]
 
     def agreement(self, judge: str, *, always_yes: bool = False) -> Agreement:
-        """Compare the answers with the labels.
-
-        Args:
-            judge: Who answered.
-            always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
-        """
+        """Compare the answers with the labels; with ``always_yes``, the constant yes instead."""
         said = np.ones(len(self.answers)) if always_yes else self.answers
         return agreement(judge, self.question, said, self.labels, self.episodes, {})
 
 
 def subgoal_questions(run: Run, *, only: Collection[str] | None = None) -> list[SubgoalQuestion]:
-    """Return a question per task and subgoal that is both judged and labelled.
-
-    Args:
-        run: The run.
-        only: Ids of the episodes to compare; all if not given.
-    """
+    """Return a question per task and subgoal that is both judged and labelled."""
     places: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     known: dict[tuple[str, str], Mapping[str, array[float]]] = {}
     members: dict[str, EpisodeRow] = {}
@@ -257,15 +215,9 @@ def agreement(
     episodes: Sequence[EpisodeRow],
     group: Group,
 ) -> Agreement:
-    """Compare answers with labels; intervals resample scenes within tasks, as everywhere.
+    """Compare answers (1, 0 or NaN) with labels; intervals resample scenes within tasks.
 
-    Args:
-        judge: Who answered.
-        question: What was asked.
-        answers: 1, 0 or NaN per episode.
-        labels: 1, 0 or NaN per episode; those without a label are left out.
-        episodes: The episodes' rows: task and scene.
-        group: What the episodes share.
+    Episodes without a label are left out.
     """
     known = ~np.isnan(labels)
     rows = [row for row, one in zip(episodes, known, strict=True) if one]
@@ -338,7 +290,7 @@ def _cost(run: Run) -> Cost:
 
 
 def _saved(tokens: FloatArray, escalated: FloatArray) -> float:
-    """Return the tokens saved, as a share of what it would take to pass every episode on."""
+    """Return the tokens saved, as a share of passing every episode on."""
     if not np.any(escalated == 1) or not np.any(escalated == 0):
         return float("nan")
     everything = float(np.mean(tokens[escalated == 1])) * len(tokens)

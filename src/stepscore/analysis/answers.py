@@ -1,4 +1,4 @@
-"""What a judge said of each episode, without any metric."""
+"""A judge's answers by episode, without metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stepscore._progress import track
 from stepscore.analysis.episode_metrics import SUCCESS_THRESHOLD, judged_rows
-from stepscore.analysis.success.verdict import success_verdict
+from stepscore.analysis.success_verdict import success_verdict
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 
@@ -16,10 +16,9 @@ class JudgeAnswer(NamedTuple):
     """A judge's answer about one episode.
 
     Attributes:
-        episode_id: The episode.
-        times: Seconds of the curve's points; empty where there is no curve.
-        progress: Progress at them, NaN where unknown.
-        success: Its verdict on success: 1, 0, or NaN where it gives none; that of :func:`measure_episodes`.
+        times: Seconds of the curve's points; empty without a curve.
+        progress: NaN where unknown.
+        success: Its verdict: 1, 0, or NaN where it gives none; as in :func:`measure_episodes`.
     """
 
     episode_id: str
@@ -29,12 +28,7 @@ class JudgeAnswer(NamedTuple):
 
 
 def judge_answers(run: Run, only: Collection[str] | None = None) -> Iterator[JudgeAnswer]:
-    """Iterate over what a run's judge said; its arrays are parts of the run's whole table of curves.
-
-    Args:
-        run: The run.
-        only: Ids of the episodes; all if not given.
-    """
+    """Iterate over a judge's answers; their arrays are slices of the run's table of curves."""
     for row, (times, progress) in track(judged_rows(run), f"Reading answers of {run.judge}", run.count):
         if only is None or row["episode_id"] in only:
             verdict = success_verdict(row, progress, SUCCESS_THRESHOLD)

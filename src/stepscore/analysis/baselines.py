@@ -1,4 +1,4 @@
-"""The baselines over the episodes of another judge, at the times it sampled: computed in memory, no video read."""
+"""Baselines over the episodes of another judge, at the times it sampled: computed in memory, without video."""
 
 from __future__ import annotations
 
@@ -27,18 +27,12 @@ from stepscore.runs import Run, finite_or_none
 from stepscore.types import FloatArray
 
 POINTS_WITHOUT_CURVE = 32
-"""Points at which an episode is scored where the other judge has no curve of it."""
+"""Points at which an episode is scored if the other judge has no curve for it."""
 
 
 @dataclass(frozen=True)
 class BaselineResult:
-    """One baseline over the episodes of another judge.
-
-    Attributes:
-        judge: The baseline's name.
-        metrics: The metrics of its curves, episodes sorted by source and id.
-        agreement: Its agreement with the success labels; it costs nothing, so no cost is given.
-    """
+    """One baseline over the episodes of another judge, sorted by source and id; it has no cost."""
 
     judge: str
     metrics: EpisodeMetrics
@@ -46,7 +40,7 @@ class BaselineResult:
 
 
 BESIDE = ("linear-time", "constant")
-"""The baselines that stand beside every judge: the clock, and one answer for all."""
+"""The baselines reported with every judge: the clock, and one answer for all."""
 
 
 def agreement_with_baselines(
@@ -57,17 +51,16 @@ def agreement_with_baselines(
     only: Collection[str] | None = None,
     measured: EpisodeMetrics | None = None,
 ) -> JudgeAgreement:
-    """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
+    """Compare each run's judge, the clock and the constant with the labels of the same episodes.
 
-    To a subgoal the constant answers yes, and so does the clock, for which everything is done at the end. With it
-    come the judge's curves against labels, and the policies it favours.
+    For subgoals, both baselines answer yes: a clock takes everything for done at the end. The result includes
+    the judge's curves against labels and the policies it favours.
 
     Args:
-        runs: The runs.
-        by: What makes a group for the question of success; see :func:`judge_agreement`.
-        held_out: Compare no success of an episode that the judge's calibration map was fitted on.
-        only: Ids of the episodes to compare; all if not given.
-        measured: Of the run, where it is only one and measured already, as :func:`measure_episodes` does by default.
+        by: Groups for success; see :func:`judge_agreement`.
+        held_out: Leave out success of episodes that the judge's calibration map was fitted on.
+        only: Ids of the episodes to compare; all by default.
+        measured: Default metrics of the run, if there is one run and it is already measured.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
@@ -105,7 +98,7 @@ def agreement_with_baselines(
 
 
 def _by_group(agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
-    """Return the agreements with those of one question and group together: the judge, then its baselines."""
+    """Order the agreements so that each judge is followed by its baselines on the same question and group."""
     keys = [(a.baseline_for or a.judge, a.question, tuple(a.group.values())) for a in agreements]
     order = {key: place for place, key in reversed(list(enumerate(keys)))}
     places = sorted(range(len(keys)), key=lambda i: (order[keys[i]], i))
@@ -115,15 +108,14 @@ def _by_group(agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
 def measure_baselines(
     metrics: EpisodeMetrics, names: Sequence[str], by: Sequence[str] = ()
 ) -> list[BaselineResult]:
-    """Score the episodes of another judge with baselines, and measure these as that judge is measured.
+    """Score the episodes of another judge with baselines, and measure these like that judge.
 
-    Each episode is scored at the times at which the other judge sampled it, or at 32 times over its duration
-    where it has no curve; one without either is left out. Stages and the success label are those it has there.
+    Episodes are scored at the times that the other judge sampled, or at 32 times over their duration without
+    a curve; an episode without either is left out.
 
     Args:
-        metrics: Of the other judge.
-        names: Baselines: ``linear-time``, ``constant``, ``random-monotone``.
-        by: What makes a group of their agreement with success labels.
+        names: ``linear-time``, ``constant``, ``random-monotone``.
+        by: Groups of their agreement with success labels.
     """
     for name in names:
         if name not in BASELINES:
@@ -141,7 +133,7 @@ def _measure_baseline(metrics: EpisodeMetrics, name: str) -> EpisodeMetrics:
 
 
 def _sampled_episodes(metrics: EpisodeMetrics) -> list[tuple[str, EpisodeRow, FloatArray]]:
-    """Return each episode once: source and id, by which they are sorted, its row, and the times to score."""
+    """Return each episode once, sorted by source and id, with its row and the times to score."""
     sampled: dict[str, tuple[str, EpisodeRow, FloatArray]] = {}
     for row, (times, _) in zip(metrics.episodes, metrics.curves, strict=True):
         if not len(times) and row["duration_s"]:

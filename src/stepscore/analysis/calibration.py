@@ -1,7 +1,4 @@
-"""A run and labelled progress into a calibration map, and the map's error on other episodes.
-
-The map is fitted on one part of the episodes; every number reported is of the other.
-"""
+"""Fit a calibration map to a run and labelled progress, and measure its error on other episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepscore.analysis.labelled_progress import LabelledCurve, labelled_curves, split
-from stepscore.analysis.success.calibration import (
+from stepscore.analysis.success_calibration import (
     SuccessCalibration,
     calibrate_success,
     estimate_dict,
@@ -39,13 +36,13 @@ from stepscore.types import Estimate, FloatArray, SuccessMode
 
 @dataclass(frozen=True)
 class CalibrationMetrics:
-    """The distance of values from labelled progress, over held-out episodes.
+    """The distance of values from labelled progress, over held-out episodes, all 0..1 but for ``ccc``.
 
     Attributes:
-        mae: Mean absolute error of an episode, averaged over episodes, 0..1.
-        ccc: Concordance over all their points, -1..1; the interval resamples episodes.
-        ece: Expected calibration error over ten bins, 0..1.
-        brier: Mean squared error over all points, 0..1.
+        mae: Mean absolute error per episode.
+        ccc: Concordance over all points; the interval resamples episodes.
+        ece: Expected calibration error over ten bins.
+        brier: Mean squared error over all points.
     """
 
     mae: Estimate
@@ -54,7 +51,7 @@ class CalibrationMetrics:
     brier: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values; ``None`` where not known."""
+        """Return JSON values; ``None`` if unknown."""
         return {
             "mae": estimate_dict(self.mae),
             "ccc": estimate_dict(self.ccc),
@@ -68,14 +65,10 @@ class CalibrationResult:
     """A fitted map and its error on held-out episodes.
 
     Attributes:
-        fitted: The map, ready to be written.
-        before: Error of the unmapped channel; ``None`` for a channel that is not in 0..1.
-        after: Error of the mapped channel.
+        before: Error of the unmapped channel; ``None`` for a channel outside 0..1.
         reliability: Mean mapped value and mean label by bins of the mapped value.
-        n_fit: Number of episodes it was fitted on.
-        n_held_out: Number of episodes behind ``before``, ``after`` and ``reliability``.
         left_out: Number of judged episodes without a usable label or curve.
-        success: The success map with its figures; ``None`` where the labels hold no successes or no failures.
+        success: The success map; ``None`` if the labels lack successes or failures.
     """
 
     fitted: FittedMap
@@ -101,21 +94,20 @@ def calibrate(
 ) -> CalibrationResult:
     """Fit a judge's score to labelled progress on one split, measured on the other, and to labelled success.
 
-    The map to progress is monotone; that to success is logistic, with cross-fitted figures (see
-    :func:`calibrate_success`). Labels of one kind alone make a file with one map.
+    The map to progress is monotone; the map to success is logistic with cross-fitted figures (see
+    :func:`calibrate_success`). With labels of one kind, only that map is fitted.
 
     Args:
         run: An uncalibrated run.
-        labels: Labels file with progress at timestamps, or stages; the run's own labels if not given.
-        channel: Series of the curve to map.
-        potential: Name of the progress labels to use, where the file holds several.
-        share: Share of the episodes to fit on; of the scenes, where episodes share them.
-        seed: Seed of the split, and of the folds.
-        success_channel: Series of the curve for success; ``margin`` where the judge gives it, else ``progress``.
-        success_mode: When success counts, where the labels hold both modes.
+        labels: Labels file with progress or stages; the run's own labels by default.
+        channel: Channel of the curve to map.
+        potential: Name of the progress labels, if the file has several.
+        share: Share of the scenes to fit on.
+        success_channel: Channel for success; ``margin`` if the judge gives it, else ``progress``.
+        success_mode: When success counts, if the labels have both modes.
 
     Raises:
-        OptionError: The run is calibrated already, or too few episodes have labels.
+        OptionError: The run is already calibrated, or too few episodes have labels.
     """
     if channel == "progress" and any(run.judgements().column("calibrated").to_pylist()):
         raise OptionError(
@@ -157,17 +149,14 @@ def calibrate(
 def _done_at(
     run: Run, monotone: MonotoneMap, channel: str, labels: Path | None, mode: SuccessMode
 ) -> float | None:
-    """Return the mapped progress of an episode's end that separates labelled success and failure best.
-
-    By balanced accuracy; ``None`` where no value does better than the same answer for all.
-    """
+    """Return the final progress that best separates success from failure; ``None`` if none beats a constant."""
     known, _ = labelled_scores(run, channel, labels, mode)
     mapped = monotone.apply([e.score for e in known])
     return fit_done_at(mapped, [e.success for e in known])
 
 
 def _success_only(run: Run, channel: str, success: SuccessCalibration) -> CalibrationResult:
-    """Return a success map alone: no progress is labelled."""
+    """Return only a success map: no progress is labelled."""
     unknown = mean_estimate([])
     nothing = CalibrationMetrics(unknown, unknown, math.nan, math.nan)
     fitted = _fitted(run, None, channel, {}, {}, success, set())
@@ -175,7 +164,7 @@ def _success_only(run: Run, channel: str, success: SuccessCalibration) -> Calibr
 
 
 def _has_progress(run: Run, labels: Path | None) -> bool:
-    """Return whether progress is labelled: at timestamps, or by stages."""
+    """Return whether progress is labelled, by values or by stages."""
     if labels is None:
         return run.labelled_progress().num_rows > 0 or any(run.episodes().column("stages").to_pylist())
     return any(row.kind in ("progress", "stage") for own in read_labels(labels).values() for row in own)
@@ -235,7 +224,7 @@ def _errors(episodes: Sequence[LabelledCurve], predicted: Sequence[FloatArray]) 
 
 
 def _sums(predicted: FloatArray, truth: FloatArray) -> list[float]:
-    """Return an episode's part of the pooled concordance; NaN where no point is known."""
+    """Return an episode's part of the pooled concordance; NaN without known points."""
     known = ~np.isnan(predicted + truth)
     a, b = predicted[known], truth[known]
     sums = [len(a), a.sum(), b.sum(), a @ a, b @ b, a @ b]
@@ -243,9 +232,9 @@ def _sums(predicted: FloatArray, truth: FloatArray) -> list[float]:
 
 
 def _pooled_ccc(*sums: FloatArray) -> float:
-    """Return the concordance (Lin 1989; see ``metrics.order.ccc``) of all points of the episodes, from their sums.
+    """Return the concordance (Lin 1989; see ``metrics.order.ccc``) of all points, from the episodes' sums.
 
-    From sums, because what is resampled is episodes, and they differ in how many points they have.
+    Sums, because episodes are resampled and differ in their number of points.
     """
     n, a, b, aa, bb, ab = (float(np.sum(column)) for column in sums)
     mean_a, mean_b = a / n, b / n

@@ -1,8 +1,8 @@
 """Comparisons between groups of a run, or between two runs, metric by metric.
 
-Groups of one run (policies, tasks) are paired on task and scene where both met the same scenes; fewer than ten
-scenes that were tried several times are fixed, and compared within. Two runs over the same episodes (two judges)
-are paired on the episode. p-values are corrected over all that is compared at once (Benjamini-Hochberg).
+Groups of one run (policies, tasks) are paired on task and scene if both met the same scenes; fewer than ten
+scenes with repeated trials are fixed, and compared within. Two runs over the same episodes (two judges) are
+paired on the episode. p-values are corrected over all comparisons made together (Benjamini-Hochberg).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, scene_of, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.analysis.pooling import fixed_in_both
-from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.success_verdict import BY_PROBABILITY
 from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
 from stepscore.metrics import registered_columns
@@ -35,17 +35,17 @@ from stepscore.metrics.stats import (
 from stepscore.types import Estimate, FloatArray
 
 COMPARED_METRICS = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
-"""Built-in metrics that :func:`stepscore.compare` and ``stepscore compare`` compare if none are named."""
+"""Built-in metrics that :func:`stepscore.compare` and ``stepscore compare`` compare by default."""
 
 
 def compared_metrics(metrics: EpisodeMetrics) -> list[str]:
-    """Return the metrics that are compared if none are named: main built-in ones and all registered ones."""
+    """Return the default metrics to compare: the main built-in ones and all registered ones."""
     known = {column.name for column in metrics.columns}
     return [name for name in (*COMPARED_METRICS, *registered_columns()) if name in known]
 
 
 JUDGE_KEYS = {"judge", "model", "protocol"}
-"""Groupings by which two groups may hold the same episodes."""
+"""Groupings in which two groups can hold the same episodes."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,11 @@ class GroupComparison:
     """One metric of group A compared with that of group B.
 
     Attributes:
-        metric: The metric's name.
-        a: What the episodes of A share.
-        b: What those of B share.
-        comparison: Difference, test and probability of improvement.
+        a: The fields that A's episodes share.
         q_value: The p-value corrected over all comparisons made together.
         better: Whether ``"higher"`` or ``"lower"`` values are better, or ``"neither"``.
         coverage_a: Share of A's episodes whose value is known.
-        coverage_b: Share of B's.
-        revision: The OPD revision.
-        why_not: Why no difference is given; empty where one is.
+        why_not: Why there is no difference; empty if there is one.
     """
 
     metric: str
@@ -118,8 +113,8 @@ def compare_groups(
     """Compare every pair of groups on every metric.
 
     Args:
-        metrics: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
-        by: What makes a group, as in :func:`grouped_estimates`.
+        metrics: Of one run, or of two that share their episodes (``by`` then has judge or protocol).
+        by: As in :func:`grouped_estimates`.
         names: Only these metrics; by default all that are known in both groups.
     """
     groups = list(episode_groups(metrics, by))
@@ -173,7 +168,7 @@ def compare_groups(
 def _comparing(
     metrics: EpisodeMetrics, by: Sequence[str], in_a: np.ndarray[Any, Any], in_b: np.ndarray[Any, Any]
 ) -> Callable[[FloatArray, FloatArray], Comparison]:
-    """Return what compares the values of two groups: as pairs, by arm, or within a few fixed scenes."""
+    """Return the function that compares two groups: as pairs, by arm, or within a few fixed scenes."""
     chosen = [[metrics.episodes[i] for i in np.flatnonzero(inside).tolist()] for inside in (in_a, in_b)]
     scenes_a, scenes_b = ([scene_of(row) for row in rows] for rows in chosen)
     keys_a, keys_b = (pair_keys(rows, by) for rows in chosen)
@@ -200,9 +195,9 @@ def _comparing(
 
 
 def _why_not_success(metrics: EpisodeMetrics, in_a: np.ndarray[Any, Any], in_b: np.ndarray[Any, Any]) -> str:
-    """Return why success by judge cannot be compared between two groups; empty where it can.
+    """Return why success by judge cannot be compared between two groups; empty if it can.
 
-    Verdicts by a success map and by a published rule have different thresholds, and so have those by two maps.
+    A success map and a published rule have different thresholds, and so do two maps.
     """
     if not metrics.verdict_rules:
         return ""
@@ -225,7 +220,7 @@ def _no_comparison() -> Comparison:
 
 
 def pair_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> list[Hashable]:
-    """Return what makes two episodes a pair: between judges the episode itself, else task and scene, or ``None``."""
+    """Return the keys that pair episodes: the episode between judges, else task and scene, or ``None``."""
     if set(by) & JUDGE_KEYS:
         # Episodes of two sources may share an id.
         return [(row["fingerprint"], row["episode_id"]) for row in rows]

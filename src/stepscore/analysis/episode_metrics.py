@@ -1,7 +1,6 @@
 """The metrics of every episode of a run.
 
-This is the one source of numbers: tables, reports, filters and audits all read what is measured here, so that
-two of them cannot disagree.
+The only source of numbers: tables, reports, filters and audits read it, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from stepscore.analysis.pooling import (
     nothing_known_note,
     repeated_episodes,
 )
-from stepscore.analysis.success.done import robust_opd
-from stepscore.analysis.success.verdict import (
+from stepscore.analysis.run_truth import progress_truths
+from stepscore.analysis.success_verdict import (
     BY_PROBABILITY,
     fitted_on_note,
     map_holds,
     map_id,
     other_mode_note,
+    robust_opd,
     success_maps,
     success_name,
     success_verdict,
     was_fitted_on,
 )
 from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode, table_rows
-from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import (
     CurveMetric,
@@ -55,7 +54,7 @@ from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
 SUCCESS_THRESHOLD = 0.99
-"""Highest progress from which a judge without a success score counts as saying success (OPD v1.5)."""
+"""Highest progress that counts as success for a judge without a success score (OPD v1.5)."""
 
 SUCCESS_COLUMNS = (
     MetricColumn("success_label", "higher", "rate", "succeeded, by label"),
@@ -74,7 +73,7 @@ ESTIMATES: Mapping[str, Callable[..., Estimate]] = {
     "share": share_estimate,
     "mean": mean_estimate,
 }
-"""How a column of each kind is estimated."""
+"""The estimator of each kind of column."""
 
 T = TypeVar("T")
 
@@ -84,17 +83,14 @@ class EpisodeMetrics:
     """Every episode of one or more runs with its metrics.
 
     Attributes:
-        episodes: A row per episode: id, task, policy, pair, success score ... and the run it is from.
-        columns: The metrics, each with its direction and kind.
-        values: Metric name to one value per episode; NaN where unknown.
-        curves: Times and values of each episode's curve; empty arrays where there is none.
-        notes: Sentences that belong beside the numbers: what was not used, or counted once.
-        repeated: Run folder and id of the episodes that another run holds as well, judged alike, and of trials that
-            copy another one.
-        revision: The OPD revision.
-        verdict_rules: The rule that gave each episode's success by judge (``success/verdict.py``).
-        left_out: Episodes left out because a calibration map was fitted on them.
-        scenes: Whether estimates speak of the scenes that were tried, or of scenes like them.
+        episodes: A row per episode: id, task, policy, pair, success score ... and its run folder.
+        values: One value per episode by metric; NaN where unknown.
+        curves: Times and values of each episode's curve; empty arrays without one.
+        notes: Sentences to show with the numbers: what was left out, or counted once.
+        repeated: Run folder and id of episodes also judged in another run, and of trials that copy another.
+        verdict_rules: The rule behind each episode's success by judge (``success_verdict.py``).
+        left_out: Number of episodes left out because a calibration map was fitted on them.
+        scenes: Whether estimates are about the tried scenes or about similar ones.
     """
 
     episodes: tuple[EpisodeRow, ...]
@@ -112,14 +108,14 @@ class EpisodeMetrics:
         return len(self.episodes)
 
     def column(self, name: str) -> MetricColumn:
-        """Return the column called ``name``; the error for a wrong name lists the valid ones."""
+        """Return the column called ``name``; raise UnknownNameError with the valid names."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
             raise UnknownNameError("metric", name, by_name, hint="Run: stepscore ls metrics")
         return by_name[name]
 
     def select_columns(self, names: Sequence[str] | None) -> list[MetricColumn]:
-        """Return the columns with these names, or all of them for ``None``."""
+        """Return the columns with these names; all for ``None``."""
         return list(self.columns) if names is None else [self.column(name) for name in names]
 
     def select(self, chosen: np.ndarray[Any, Any]) -> EpisodeMetrics:
@@ -134,7 +130,7 @@ class EpisodeMetrics:
         )
 
     def of_the_judge(self) -> EpisodeMetrics:
-        """Return the metrics for estimates of how right the judge is: they always speak of scenes like these."""
+        """Return the metrics for estimates about the judge, which generalise to similar scenes."""
         return replace(self, scenes="sample")
 
     def counted_once(self) -> EpisodeMetrics:
@@ -143,31 +139,23 @@ class EpisodeMetrics:
         return self.select(np.array(once, dtype=bool)) if self.repeated else self
 
     def success_calibrated(self, chosen: np.ndarray[Any, Any]) -> bool | None:
-        """Return whether success by judge is calibrated in all of these episodes; ``None`` where nothing gave it.
-
-        Args:
-            chosen: A boolean per episode.
-        """
+        """Return whether success by judge is calibrated in all chosen episodes; ``None`` if no rule applied."""
         rules = {rule for rule, one in zip(self.verdict_rules, chosen, strict=False) if one} - {None}
         return rules == {BY_PROBABILITY} if rules else None
 
     @property
     def success_name(self) -> str:
-        """How success by judge is called, by the rules that gave it."""
+        """The name of success by judge in tables."""
         return success_name(set(self.verdict_rules))
 
     @property
     def fitted_on(self) -> int | None:
-        """How many of the episodes a calibration map was fitted on; ``None`` where no map lists its episodes."""
+        """Number of episodes that a calibration map was fitted on; ``None`` if no map lists them."""
         known = [found for row in self.episodes if (found := was_fitted_on(row)) is not None]
         return sum(known) if known else None
 
     def fixed_scenes(self, chosen: np.ndarray[Any, Any]) -> int:
-        """Return the number of scenes that estimates over these episodes speak of; 0 for scenes like them.
-
-        Args:
-            chosen: A boolean per episode.
-        """
+        """Return the number of fixed scenes of these episodes; 0 if estimates generalise to similar scenes."""
         rows = [self.episodes[i] for i in np.flatnonzero(chosen).tolist()]
         owners = [(row["policy"], row["protocol"]) for row in rows]
         return fixed_scenes(self.scenes, [scene_of(row) for row in rows], owners)
@@ -175,14 +163,9 @@ class EpisodeMetrics:
     def estimate(
         self, name: str, chosen: np.ndarray[Any, Any], group: np.ndarray[Any, Any] | None = None
     ) -> Estimate:
-        """Estimate one metric over some episodes.
+        """Estimate one metric over some episodes: strata are tasks, or a few fixed scenes; clusters are scenes.
 
-        Strata are tasks, clusters are scenes; a few fixed scenes are strata.
-
-        Args:
-            name: The metric.
-            chosen: A boolean per episode.
-            group: The group of episodes that these are part of: its scenes decide what the estimate speaks of.
+        ``group`` is the larger group of these episodes, whose scenes decide whether they are fixed.
         """
         make = ESTIMATES[self.column(name).kind]
         fixed = self.fixed_scenes(chosen if group is None else group) > 0
@@ -191,12 +174,9 @@ class EpisodeMetrics:
     def rate(
         self, outcomes: FloatArray, chosen: Sequence[int], group: Sequence[int] | None = None
     ) -> Estimate:
-        """Estimate the rate of a yes/no outcome of your own.
+        """Estimate the rate of a custom yes/no outcome: 1, 0 or NaN (unknown) per chosen episode.
 
-        Args:
-            outcomes: 1, 0 or NaN (unknown), one per chosen episode.
-            chosen: Indices of the episodes.
-            group: Indices of the group that they are part of, as in :meth:`estimate`.
+        ``group`` are the indices of the larger group, as in :meth:`estimate`.
         """
         inside = np.isin(np.arange(len(self)), chosen if group is None else group)
         return self._estimate(rate_estimate, outcomes, chosen, fixed=self.fixed_scenes(inside) > 0)
@@ -212,12 +192,12 @@ class EpisodeMetrics:
 
 
 def scene_of(row: EpisodeRow) -> Hashable:
-    """Return an episode's scene within its task; ``None`` where it is not stated."""
+    """Return an episode's scene within its task; ``None`` if not stated."""
     return None if row["pair"] is None else (task_of(row), row["pair"])
 
 
 def task_of(row: EpisodeRow) -> str:
-    """Return an episode's task; its instruction where no task is named."""
+    """Return an episode's task, else its instruction."""
     return str(row["task"] or row["instruction"])
 
 
@@ -237,25 +217,24 @@ def measure_episodes(
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
-    An episode that stands in several runs with the same judgement under the same protocol is returned once; with
-    another judgement it is an error. Trials of one policy in one scene that are copies of one another, as
-    deterministic simulators make them, are returned once too.
+    An episode in several runs with the same judgement under the same protocol is returned once; with another
+    judgement it is an error. Copied trials of one policy in one scene, as deterministic simulators make them,
+    are returned once.
 
     Args:
-        runs: One run, or several (other judges, other policies).
-        revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
-        channel: Which series of the curve to measure. ``progress`` is absolute and comparable; anything else
-            (``raw``, ``minmax``) is not, and is used only when named here.
-        success_threshold: For judges without a success score, the highest progress that counts as success.
-        labels: Labels file with the true progress, or stages; by default the runs' own labels.
-        potential: Name of the progress labels that are the truth, where there are several.
-        keep_repeated: Return all rows of all runs; ``repeated`` names those that must not be counted again.
-        done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
-            :func:`done_rule`.
+        channel: Channel of the curve to measure; others than ``progress`` (``raw``, ``minmax``) are not
+            comparable across
+        episodes.
+        success_threshold: Highest progress that counts as success, for judges without a success score.
+        labels: Labels file with true progress or stages; the runs' own labels by default.
+        potential: Name of the true progress labels, if there are several.
+        keep_repeated: Return all rows of all runs; ``repeated`` lists those not to count again.
+        done_at: Progress that ``robust`` counts as done; by default see :func:`done_rule`.
         held_out: Leave out the episodes that a calibration map of the run was fitted on.
-        scenes: What estimates speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them;
-            ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
-        only: Ids of the episodes to measure; all if not given. What is known of their tasks is from all.
+        scenes: What estimates are about: ``fixed``, the tried scenes; ``sample``, similar scenes; ``auto``:
+            ``fixed`` for
+        fewer than ten scenes with repeated trials.
+        only: Ids of the episodes to measure; facts about their tasks still come from all.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
@@ -276,7 +255,7 @@ def measure_episodes(
         copies = copied_trials(rows, curves, repeats)
     _check_scenes(scenes, rows)
     repeated = frozenset((rows[i]["run"], rows[i]["episode_id"]) for i in (*repeats, *copies))
-    del rows, curves  # so that no row is kept beside the one with its truth
+    del rows, curves  # free the rows without truth
     with doing("Reading true progress"):
         truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (
@@ -303,9 +282,9 @@ def measure_rows(
     success_threshold: float = SUCCESS_THRESHOLD,
     opd_of: Callable[[EpisodeRow], CurveMetric] | None = None,
 ) -> EpisodeMetrics:
-    """Compute every metric of episodes that are given as rows with their curves; see :func:`measure_episodes`.
+    """Compute every metric of episodes given as rows with curves; see :func:`measure_episodes`.
 
-    ``opd_of`` returns the OPD metrics of an episode, where they differ between episodes in when a task is done.
+    ``opd_of`` returns an episode's OPD metrics, if episodes differ in when their task is done.
     """
     opd, *others = _families(revision)
     columns = metric_columns(revision)
@@ -329,7 +308,7 @@ def measure_rows(
 
 
 def _taken(judged: deque[T]) -> Iterator[T]:
-    """Iterate over the items and drop each, so that a row is not kept beside the one with its truth."""
+    """Iterate over the items, releasing each to save memory."""
     while judged:
         yield judged.popleft()
 
@@ -343,12 +322,12 @@ def _check_scenes(choice: SceneChoice, rows: Sequence[EpisodeRow]) -> None:
 
 
 def _repeated_note(n: int) -> str:
-    subject = "1 episode stands" if n == 1 else f"{n} episodes stand"
+    subject = "1 episode is" if n == 1 else f"{n} episodes are"
     return f"{subject} in more than one of these runs with the same judgement, and count once."
 
 
 def metric_columns(revision: str) -> tuple[MetricColumn, ...]:
-    """Return every metric of an episode under an OPD revision; each is a name that ``--metrics`` takes.
+    """Return every metric of an episode under an OPD revision; ``--metrics`` takes their names.
 
     Raises:
         OptionError: Two metrics have a column of the same name.
@@ -377,7 +356,7 @@ def judged_rows(run: Run, channel: str = "progress") -> Iterator[tuple[EpisodeRo
     shared = {"model": run.model, "run": str(run.path), "success_map": map_id(run)}
     for row, judgement in zip(table_rows(run.episodes()), table_rows(run.judgements()), strict=True):
         joined = {**row, **judgement, **shared}
-        # A map holds for the mode it was fitted on; the labels may state the mode only after the judging.
+        # A map fits one success mode, which labels may only state after judging.
         if not map_holds(row, maps):
             joined["success_calibrated"] = False
         yield joined, curves.get(row["episode_id"], no_curve)

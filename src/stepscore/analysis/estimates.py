@@ -1,4 +1,4 @@
-"""Metrics of episodes into Estimates by group."""
+"""Estimate metrics by group of episodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepscore.metrics import MetricColumn, registered_columns
 from stepscore.types import Estimate
 
 GROUP_KEYS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
-"""Fields of an episode by which groups can be formed."""
+"""Fields of an episode to group by."""
 
 MAIN_METRICS = (
     "success_label",
@@ -38,16 +38,16 @@ MAIN_METRICS = (
     "STR",
     "VOC",
 )
-"""Built-in metrics that a table for people has as columns; the others are in JSON, CSV and pandas."""
+"""Built-in metrics that printed tables show; JSON, CSV and pandas have all."""
 
 
 def main_metrics() -> tuple[str, ...]:
-    """Return the metrics that a table for people has as columns: the main built-in ones and all registered ones."""
+    """Return the metrics that printed tables show: the main built-in ones and all registered ones."""
     return (*MAIN_METRICS, *registered_columns(), DURATION_COLUMN.name)
 
 
 Group = Mapping[str, str | None]
-"""The fields that the episodes of a group share: ``{"policy": "pi0"}``; ``None`` where unknown."""
+"""The fields that the episodes of a group share: ``{"policy": "pi0"}``; ``None`` if unknown."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,8 @@ class GroupEstimate:
     """The Estimate of one metric over one group of episodes.
 
     Attributes:
-        group: What the episodes share.
-        metric: The metric's name.
-        estimate: Its value with its interval.
-        revision: The OPD revision it was measured in.
-        calibrated: Whether the success by judge behind it is calibrated; ``None`` where it rests on none.
-        fixed_scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
+        calibrated: Whether the success by judge behind it is calibrated; ``None`` if it uses none.
+        fixed_scenes: Number of fixed scenes that it is about; 0 if it generalises to similar scenes.
     """
 
     group: Group
@@ -91,13 +87,9 @@ class GroupEstimate:
 
 
 def policy_metrics(metrics: EpisodeMetrics) -> EpisodeMetrics:
-    """Return what episodes say about their policies: of those that a baseline judged, labels and durations alone.
+    """Return the metrics that describe policies: of episodes judged by a baseline, only labels and durations.
 
-    Their other metrics are unknown, their curves are empty, and a note says so. Without such episodes the metrics are
-    returned as they are.
-
-    Args:
-        metrics: From :func:`stepscore.analysis.measure_episodes`.
+    Their other metrics are unknown, their curves empty, and a note says so.
     """
     unseen = np.array([is_baseline(row) for row in metrics.episodes], dtype=bool)
     if not unseen.any() or DURATION_COLUMN in metrics.columns:
@@ -124,7 +116,7 @@ def policy_metrics(metrics: EpisodeMetrics) -> EpisodeMetrics:
 
 
 def metrics_of(metrics: EpisodeMetrics, by: Sequence[str]) -> EpisodeMetrics:
-    """Return the metrics that a table of these groups shows: by judge it is about judges, else about policies."""
+    """Return the metrics for a table of these groups: about judges if grouped by judge, else about policies."""
     return metrics if set(by) & set(PROTOCOL_KEYS) else policy_metrics(metrics)
 
 
@@ -136,11 +128,10 @@ def grouped_estimates(
 ) -> list[GroupEstimate]:
     """Estimate every metric in every group, then the same among successes and among failures.
 
-    Conditioned rows are called ``PPL|success:label``, ``PPL|failure:judge`` and so on: the source of success
-    stands in the name. Metrics of which nothing is known are left out.
+    Conditioned rows name the source of success: ``PPL|success:label``, ``PPL|failure:judge``. Metrics without
+    a known value are left out.
 
     Args:
-        metrics: From :func:`measure_episodes`.
         by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
         names: Only these metrics.
     """
@@ -185,10 +176,9 @@ def grouped_estimates(
 def known_columns(
     metrics: EpisodeMetrics, columns: Sequence[MetricColumn], chosen: np.ndarray[Any, Any]
 ) -> list[MetricColumn]:
-    """Return the columns of which a group's table has a cell: those known of some episode, in any group.
+    """Return the columns with a known value in any group; for a group judged only by baselines, in that group.
 
-    Of a group that only baselines judged, those known in the group itself: it has no unknown value of the others, and
-    does not lower their coverage.
+    So baselines do not lower the coverage of metrics that they do not have.
     """
     unseen = all(is_baseline(metrics.episodes[i]) for i in np.flatnonzero(chosen).tolist())
     known = []
@@ -201,7 +191,7 @@ def known_columns(
 
 
 def check_group_keys(by: Sequence[str]) -> None:
-    """Raise UnknownNameError for a name by which no groups can be formed."""
+    """Raise UnknownNameError for an unknown grouping."""
     for name in by:
         if name not in GROUP_KEYS:
             raise UnknownNameError("grouping", name, GROUP_KEYS)
@@ -210,7 +200,7 @@ def check_group_keys(by: Sequence[str]) -> None:
 def episode_groups(
     metrics: EpisodeMetrics, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, str | None], np.ndarray[Any, Any]]]:
-    """Iterate over the groups, sorted, unknown last: what each shares, and a boolean per episode."""
+    """Iterate over the groups, sorted, unknown last: the shared fields, and a boolean per episode."""
     check_group_keys(by)
     keys = [tuple(row[name] for name in by) for row in metrics.episodes]
     order = sorted(set(keys), key=lambda key: [(part is None, part or "") for part in key])

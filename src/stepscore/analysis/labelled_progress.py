@@ -1,8 +1,7 @@
 """A run's curves with labelled progress at the same times, and a split of its episodes.
 
-Labelled progress is the truth of :mod:`stepscore.analysis.truth`, as in every other metric. The split is by a hash
-of the episode's id, episodes of one scene together: none is on both sides, and the order in which they were judged
-does not matter.
+Labelled progress is that of :mod:`stepscore.analysis.run_truth`. The split is by a hash of the scene, or of
+the id of an episode without one, so the order of episodes does not matter.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.analysis.episode_metrics import task_of
+from stepscore.analysis.run_truth import ProgressTruths, progress_truths
 from stepscore.analysis.table_rows import EpisodeRow, curves_by_episode
-from stepscore.analysis.truth import ProgressTruths, progress_truths
 from stepscore.errors import OptionError
 from stepscore.runs import Run
 from stepscore.types import FloatArray
@@ -24,15 +23,7 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True)
 class LabelledCurve:
-    """One episode's scores and its labelled progress at the same times.
-
-    Attributes:
-        id: The episode's id.
-        task: Its task, or its instruction where no task is named.
-        pair: Scene or seed it shares with other episodes; ``None`` where it shares none.
-        scores: Values of the judge's channel, shape (n,); NaN where unknown.
-        truth: Labelled progress, 0..1, shape (n,); NaN where unknown.
-    """
+    """One episode's scores and its labelled progress at the same times, NaN where unknown."""
 
     id: str
     task: str
@@ -42,20 +33,18 @@ class LabelledCurve:
 
     @property
     def unit(self) -> str:
-        """Return what stays on one side of a split: the scene, where several episodes share one."""
+        """Return what must stay on one side of a split: the scene, else the episode."""
         return f"episode\0{self.id}" if self.pair is None else f"scene\0{self.task}\0{self.pair}"
 
 
 def labelled_curves(
     run: Run, channel: str, path: Path | None, potential: str | None
 ) -> tuple[list[LabelledCurve], str]:
-    """Return the episodes with at least one point whose score and label are known, and where the labels are from.
+    """Return the episodes with a point whose score and label are known, and the source of the labels.
 
     Args:
-        run: The run.
-        channel: Series of the curve.
-        path: Labels file with progress at timestamps, or stages; the run's own labels if not given.
-        potential: Name of the progress labels to use, where there are several.
+        path: Labels file with progress or stages; the run's own labels by default.
+        potential: Name of the progress labels, if there are several.
     """
     columns = ["episode_id", "task", "instruction", "pair", "success", "success_mode", "stages", "subgoals"]
     rows = [{**row, "run": str(run.path)} for row in run.episodes().select(columns).to_pylist()]
@@ -84,20 +73,14 @@ def labelled_curves(
 def split(
     labelled: Sequence[LabelledCurve], share: float, seed: int
 ) -> tuple[list[LabelledCurve], list[LabelledCurve]]:
-    """Return the episodes to fit on and those to measure on; each side has at least one scene or lone episode.
-
-    Args:
-        labelled: The episodes.
-        share: Share of the scenes for the first side, between 0 and 1.
-        seed: Seed of the split.
-    """
+    """Return the episodes to fit on (a share of the scenes) and those to measure on; neither side is empty."""
     if not 0 < share < 1:
-        raise OptionError(f"share is {share}; it must be between 0 and 1.")
+        raise OptionError(f"share must be between 0 and 1, got {share}.")
     units = sorted({e.unit for e in labelled}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
     if len(units) < 2:
         raise OptionError(
             f"{len(labelled)} episodes have a curve and labelled progress, in {len(units)} scene(s). A map is "
-            "fitted on some scenes and measured on others: at least 2 are needed."
+            "fitted on some scenes and measured on others, so it needs at least 2."
         )
     first = set(units[: min(max(round(share * len(units)), 1), len(units) - 1)])
     return [e for e in labelled if e.unit in first], [e for e in labelled if e.unit not in first]

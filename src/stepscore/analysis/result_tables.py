@@ -47,7 +47,7 @@ RowT = TypeVar("RowT", bound=_Row)
 
 
 class ResultTable(Sequence[RowT]):
-    """Rows of a result, in order: a sequence that pandas and notebooks understand."""
+    """Rows of a result in order: a sequence with forms for pandas and notebooks."""
 
     def __init__(self, rows: Iterable[RowT]) -> None:
         self._rows = tuple(rows)
@@ -72,11 +72,11 @@ class ResultTable(Sequence[RowT]):
         return f"{type(self).__name__}({len(self)} rows)"
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the rows as ``--json`` prints them: ``None`` where a value is unknown."""
+        """Return the rows as ``--json`` prints them; ``None`` where unknown."""
         return [_without_nan(row.to_dict()) for row in self._rows]
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a DataFrame with a column per name, NaN where a value is unknown.
+        """Return the rows as a DataFrame, NaN where unknown.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -90,14 +90,14 @@ class ResultTable(Sequence[RowT]):
 
     @abstractmethod
     def printed(self) -> list[PrintedTable]:
-        """Return the tables that the command prints, with a note where they do not show every row."""
+        """Return the tables that the command prints, with a note if they omit rows."""
 
     def to_markdown(self) -> str:
-        """Return the tables that the command prints, as ``--format markdown`` does."""
+        """Return the printed tables in Markdown."""
         return "\n".join(map(markdown_table, self.printed()))
 
     def to_latex(self) -> str:
-        """Return the tables that the command prints, as ``--format latex`` does; they need booktabs."""
+        """Return the printed tables in LaTeX; they need booktabs."""
         return "\n".join(map(latex_table, self.printed()))
 
     def _repr_html_(self) -> str:
@@ -125,10 +125,7 @@ class EstimateTable(ResultTable[GroupEstimate]):
 
 
 class ComparisonTable(ResultTable[GroupComparison]):
-    """Differences between groups by metric, from :func:`compare`.
-
-    ``notes`` are sentences that belong beside them: what was counted once, or judged by different judges.
-    """
+    """Differences between groups by metric, from :func:`compare`, with notes."""
 
     def __init__(self, rows: Iterable[GroupComparison], notes: tuple[str, ...] = ()) -> None:
         super().__init__(rows)
@@ -138,7 +135,7 @@ class ComparisonTable(ResultTable[GroupComparison]):
         return {**row.to_dict(), "a": group_name(row.a), "b": group_name(row.b)}
 
     def printed(self) -> list[PrintedTable]:
-        """Return the tables of ``stepscore compare``: one for each pair of groups, a row per metric."""
+        """Return the tables of ``stepscore compare``: one per pair of groups, a row per metric."""
         return comparison_tables(self._rows, self.notes)
 
 
@@ -158,23 +155,24 @@ def measure(
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
     Every metric comes for all episodes of a group, then among its successes and failures
-    (``PPL|failure:label``); subgoals follow by task (``reached:grasp:judge``). An episode that several runs hold with
-    the same judgement counts once. Several judges or protocols are never averaged: groups are by judge too. Of what a
-    baseline judged (``linear-time``, ``constant``, ``random-monotone``) only success by label and duration are given,
-    unless ``by`` names the judge.
+    (``PPL|failure:label``); subgoals follow by task (``reached:grasp:judge``). An episode with the same
+    judgement in several runs counts once. Several judges or protocols are never averaged but added to the
+    groups. For episodes judged by a baseline (``linear-time``, ``constant``, ``random-monotone``), only
+    success by label and duration are given, unless ``by`` names the judge.
 
     Args:
         runs: A run, a run folder, or several (other judges, other policies).
         by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
         metrics: Only these, without subgoals; ``stepscore ls metrics`` lists them.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
-        channel: Series of the curve to measure; others than ``progress`` are not comparable across episodes.
-        labels: Labels file with the true progress, or stages; by default the runs' own labels.
-        potential: Name of the progress labels that are the truth, where there are several.
+        channel: Channel of the curve to measure; only ``progress`` is comparable across episodes.
+        labels: Labels file with true progress or stages; the runs' own labels by default.
+        potential: Name of the true progress labels, if there are several.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
-        scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
-            them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
+        scenes: What intervals and tests are about: ``fixed``, the tried scenes; ``sample``, similar scenes;
+            ``auto``:
+        ``fixed`` for fewer than ten scenes with repeated trials.
     """
     opened = _open(runs)
     episodes = measure_episodes(
@@ -208,20 +206,19 @@ def compare(
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
-    Policies that met the same scenes are paired on task and scene, or compared within a few fixed scenes; two judges
-    are paired on the episode. p-values are corrected over all rows. An episode that several runs hold with the same
-    judgement counts once. A group that would average several judges or protocols is an error. Between policies that a
-    baseline judged, only success by label is compared; a comparison by judge has all of its numbers.
+    Policies that met the same scenes are paired on task and scene, or compared within a few fixed scenes; two
+    judges are paired on the episode. p-values are corrected over all rows. An episode with the same judgement
+    in several runs counts once. Groups that would average judges or protocols are an error. Policies judged
+    by a baseline are compared only on success by label.
 
     Args:
         runs: A run, a run folder, or several that share their episodes.
         by: What to compare: ``policy``, ``task``, ``judge`` ..., as in :func:`measure`.
-        metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR, VOC and all registered metrics.
-        revision: The OPD revision.
+        metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR, VOC and all registered
+            metrics.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
-        scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
-            them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
+        scenes: As in :func:`measure`.
     """
     episodes = measure_episodes(
         _open(runs), revision=revision, done_at=done_at, held_out=held_out, scenes=scenes

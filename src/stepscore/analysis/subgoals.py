@@ -1,6 +1,6 @@
 """A run into subgoal tables: which subgoals are reached, and which fails first.
 
-Verdicts of the judge and labels of people are never one column: every row says which it is.
+Verdicts of the judge and labels are never mixed: every row names its source.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ class SubgoalTable:
     """The subgoals of one task in one group, by one source of verdicts.
 
     Attributes:
-        group: Which episodes, the task among them.
-        source: ``"judge"`` or ``"label"``.
-        names: The subgoals in order.
-        reviewed: Whether a person has approved every one of them.
-        reached: Share of episodes that reached each.
-        given_previous: The same among episodes that reached the one before.
+        group: The shared fields, including the task.
+        reviewed: Whether a person has approved all of them.
+        reached: Share of episodes that reached each subgoal.
+        given_previous: The same among episodes that reached the previous subgoal.
         fails_first: Share of episodes whose first failure it is.
         violations: Share of episodes that reached a later subgoal without an earlier one.
-        fixed_scenes: The number of fixed scenes that the rates speak of; 0 where they speak of scenes like these.
+        fixed_scenes: Number of fixed scenes that the rates are about; 0 if they generalise to similar scenes.
     """
 
     group: Group
@@ -53,7 +51,7 @@ class SubgoalTable:
     fixed_scenes: int = 0
 
     def estimates(self) -> list[GroupEstimate]:
-        """Return every Estimate of the table, by group and metric name."""
+        """Return every Estimate of the table."""
         fixed = self.fixed_scenes
         violations = f"subgoals out of order:{self.source}"
         rows = [GroupEstimate(self.group, violations, self.violations, fixed_scenes=fixed)]
@@ -76,13 +74,12 @@ def subgoal_tables(
     left_out: Collection[tuple[str, str]] = (),
     scenes: SceneChoice = "auto",
 ) -> list[SubgoalTable]:
-    """Return one table per task, group and source of verdicts; none where no verdict or label is known.
+    """Return one table per task, group and source of verdicts with a known value.
 
     Args:
-        runs: One run or several.
-        by: What makes a group, besides the task; see :func:`stepscore.measure`.
-        left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
-        scenes: What rates speak of; see :func:`stepscore.analysis.measure_episodes`.
+        by: Groups besides the task; see :func:`stepscore.measure`.
+        left_out: Run folder and id of episodes that do not count, like ``EpisodeMetrics.repeated``.
+        scenes: What rates are about; see :func:`stepscore.analysis.measure_episodes`.
     """
     keys = tuple(dict.fromkeys(("task", *by)))
     rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
@@ -132,7 +129,7 @@ def _table(
 
 
 def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], VerdictSource, FloatArray]]:
-    """Iterate over episodes and sources: the episode, its subgoals' names, the source, and 1, 0 or NaN for each."""
+    """Iterate over episodes and sources: episode, subgoal names, source, and 1, 0 or NaN for each subgoal."""
     answers: dict[str, dict[str, str]] = defaultdict(dict)
     for row in table_rows(run.verdicts().select(["episode_id", "subgoal", "answer"])):
         answers[row["episode_id"]][row["subgoal"]] = row["answer"]

@@ -1,7 +1,7 @@
-"""Rows of large tables as mappings: read a few at a time, equal values kept once.
+"""Rows of large tables as mappings, read in batches and with equal values shared.
 
-A hundred thousand episodes have a handful of tasks, policies and lists of subgoals; as objects of their own they
-would take gigabytes.
+A hundred thousand episodes have a handful of tasks, policies and subgoal lists; separate objects would take
+gigabytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepscore.errors import UnknownNameError
 from stepscore.types import FloatArray
 
 EpisodeRow = Mapping[str, Any]
-"""One row of ``episodes`` joined with that of ``judgements``, the model string, the run folder and the truth."""
+"""A row of ``episodes`` joined with ``judgements``, the model string, the run folder and the truth."""
 
 EpisodeCurve = tuple[FloatArray, FloatArray]
 """Times in seconds, and the values of one channel."""
@@ -27,7 +27,7 @@ _OWN = frozenset({"episode_id", "fingerprint"})
 
 
 def table_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of a table; texts and lists that are equal are one object, not to be changed."""
+    """Iterate over the rows of a table; equal texts and lists are one object and must not be changed."""
     shared: dict[object, Any] = {}
 
     def kept(value: Any) -> Any:
@@ -48,7 +48,7 @@ def table_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def curves_by_episode(table: pa.Table, channel: str) -> Iterator[tuple[str, EpisodeCurve]]:
-    """Iterate over the episodes of a ``curves`` table, which is sorted by episode: id, times, channel's values."""
+    """Iterate over a ``curves`` table, sorted by episode: id, times and the channel's values."""
     valid = [name for name in table.column_names if name not in ("episode_id", "time_s")]
     if channel not in valid:
         raise UnknownNameError("channel", channel, valid, where="this run's curves")

@@ -1,6 +1,6 @@
-"""Judge the judge: probes whose right answer is known, beside judges that know nothing.
+"""Judge the judge: probes with known answers, baselines, pairs, tuning and the leaderboard of judges.
 
-:func:`audit` probes a judge on episodes of one's own; ``stepscore audit`` is the command.
+:func:`audit` probes a judge on your own episodes; ``stepscore audit`` is the command.
 """
 
 from stepscore.audit.audit import AuditOptions, audit, audit_shard
@@ -11,10 +11,10 @@ from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.audit.planning import AuditPlan, Shortfall, make_plan, scene_of
 from stepscore.audit.probe import MIN_SCENES, Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import PROBES, choose_probes
+from stepscore.audit.probes.instructions import read_texts
 from stepscore.audit.recorded import warnings_of
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
 from stepscore.audit.tables import audit_tables, headline_sentences, shortfall_sentences
-from stepscore.audit.texts import read_texts
 
 __all__ = [
     "HEADLINE",

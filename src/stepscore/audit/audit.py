@@ -1,19 +1,15 @@
-"""Audit a judge: probe it with episodes whose right answer is known, beside judges that look at nothing.
+"""Audit a judge: probe it on episodes with known answers, next to baselines that ignore the video.
 
-Everything is judged into run folders inside of the audit's, so that a killed audit goes on where it was, nothing is
-asked twice, and every curve behind a number can be opened:
+Every run has its own folder inside the audit's, so a killed audit resumes and every curve can be opened:
 
 =====================  =====================================================================
-folder                 what is in it
-=====================  =====================================================================
-``judge``              the judge on the episodes and on every changed one
-``trivial/NAME``       the clock, the constant, the image difference and, with goal images,
-                       the similarity with them on the same
+``judge``              the judge on the recorded and the changed episodes
+``trivial/NAME``       clock, constant, image difference and goal similarity on the same
 ``again``, ``denser``  the judge asked once more, and with the video sampled twice as densely
 ``audit.json``         the result
 =====================  =====================================================================
 
-:func:`audit_shard` judges a part of every one of these runs, on any machine; :func:`audit` then merges the parts.
+:func:`audit_shard` judges one part of every run, on any machine; :func:`audit` then merges the parts.
 """
 
 from __future__ import annotations
@@ -57,19 +53,15 @@ AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How an audit is made.
+    """Options of an audit; ``workers``, ``engine`` and ``call_options`` are those of :func:`stepscore.score`.
 
     Attributes:
-        probes: Names of the probes; by default all.
+        probes: Names of the probes; all by default.
         full: Use every episode for every probe, at about 10 times the cost.
-        seed: Random seed of the subsets, other instructions and orders.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
-        paraphrases: By task or instruction: the same in other words; by default a sentence around it.
-        trivial: Audit clock, constant, image difference and similarity, too.
-        views: Give the judge only these views.
-        workers: As in :func:`stepscore.score`.
-        engine: As in :func:`stepscore.score`.
-        call_options: As in :func:`stepscore.score`.
+        paraphrases: By task or instruction: the same in other words; a fixed sentence around it by default.
+        trivial: Audit the baselines too.
+        views: Show the judge only these views.
     """
 
     probes: Sequence[str] | None = None
@@ -94,21 +86,15 @@ def audit(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> Audit:
-    """Probe a judge and return what every probe showed.
-
-    Where :func:`audit_shard` judged the episodes, its shards are merged, and nothing is judged here.
+    """Probe a judge; return the result of every probe. If :func:`audit_shard` judged the episodes, only merge.
 
     Args:
-        episodes: The episodes to probe it with; labels of success decide which probes apply to which.
-        judge: The judge.
-        out: The audit's folder; an existing one is gone on with.
-        options: Probes, subsets, seed.
+        episodes: Success labels decide which probes apply to which episode.
+        out: The audit's folder; an existing audit is resumed.
         on_plan: Called with the plan before anything is judged.
-        on_start: Called before each run with its name and number of episodes.
-        on_done: Called after each judged episode.
 
     Raises:
-        UnfinishedShardsError: The audit is divided into shards, and some have not judged their part.
+        UnfinishedShardsError: Some shards are not finished.
     """
     options, folder = options or AuditOptions(), Path(out)
     cache = FrameCache()
@@ -152,17 +138,12 @@ def audit_shard(
     on_part: Callable[[str, Cut], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> None:
-    """Judge one shard of every run of an audit; :func:`audit` with the same options has the result of all shards.
+    """Judge one shard of every run of an audit, with its share of the budget.
+
+    All shards share ``out`` and need the same options; :func:`audit` with these options merges them.
 
     Args:
-        episodes: As in :func:`audit`: all of them, of which the shard is cut.
-        judge: The judge.
-        out: The audit's folder, which all shards share.
-        shard: The shard, which has its share of the budget.
-        options: Probes, subsets, seed; the same for every shard.
-        on_plan: Called with the plan before anything is judged.
-        on_part: Called before each run with its name and the part of it that is judged.
-        on_done: Called after each judged episode.
+        on_part: Called before each run with its name and the part that this shard judges.
     """
     options, folder = options or AuditOptions(), Path(out)
     _, _, planned = _prepare(episodes, judge, options, FrameCache(), on_plan)
@@ -179,7 +160,7 @@ def _prepare(
     cache: FrameCache,
     on_plan: Callable[[AuditPlan], None] | None,
 ) -> tuple[tuple[Probe, ...], AuditPlan, dict[str, PlannedRun]]:
-    """Return the probes, the plan and the runs of an audit, by options, seed and episodes alone."""
+    """Return the probes, the plan and the runs of an audit; they depend only on options, seed and episodes."""
     probes = choose_probes(options.probes)
     recorded = [
         _chosen_views(with_frame_cache(episode, cache), options.views)
@@ -219,7 +200,7 @@ def _score(
 
 
 def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
-    """Return the judge's agreement with the labels of the episodes as recorded; ``None`` without labels."""
+    """Return the judge's agreement with the labels of the recorded episodes; ``None`` without labels."""
     recorded = {episode.id for episode in plan.episodes}
     found = agreement_with_baselines([run], only=recorded)
     return found if found.agreements or found.curves else None
@@ -245,7 +226,7 @@ class _Runner:
         self.runs: dict[str, Run] = {}
 
     def results(self, plan: AuditPlan, probes: Sequence[Probe], name: str) -> list[ProbeResult]:
-        """Judge what the plan asks for, and return what each probe showed."""
+        """Judge the planned episodes and return the result of each probe."""
         judge = self.planned[name].judge
         wanted = {named for each in plan.probed for named in (each.episode, each.changed.id)}
         judged, causal = judged_episodes(self._run(name), wanted), is_causal(judge)
@@ -255,7 +236,7 @@ class _Runner:
         ]
 
     def asked_again(self, judge: Judge) -> list[ProbeResult]:
-        """Return how far the judge's answers move when it is asked again, and when it samples more densely."""
+        """Return how much the curves differ when the judge is asked again, and when it samples more densely."""
         if "again" not in self.planned:
             return []
         main = judged_episodes(self.runs["judge"], {episode.id for episode in self.planned["again"].episodes})

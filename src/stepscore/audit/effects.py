@@ -1,16 +1,14 @@
-"""The effect of a probe over episodes: its mean, the interval that decides it, and the outcome.
+"""The effect of a probe over episodes: its mean, an interval and the outcome.
 
-Episodes of one scene are not independent, so a scene counts once. With ``m_s`` known effects in scene ``s``, the
-effective number of scenes is that of Kish (1965),
+Episodes of one scene are not independent, so a scene counts once. With ``m_s`` known effects in scene ``s``,
+the effective number of scenes (Kish 1965) is ``n_eff = (sum m_s)^2 / sum m_s^2``. It does not depend on the
+answers, so another wrong answer never narrows an interval.
 
-    n_eff = (sum m_s)^2 / sum m_s^2,
-
-which is the number of scenes where each has as many episodes. It does not depend on the answers, so that one more
-wrong answer never narrows an interval. The interval of a share is Wilson's for ``n_eff`` answers; where a tie counts
-one half, it is the mean of the intervals of the share won and of the share not lost. The interval of an effect on a
-scale is ``mean +- t SD / sqrt(n_eff)`` with outliers cut: an answer far beyond the bound would otherwise widen it
-until the bound lies in it again. Where all effects on a scale are equal there is no interval, and their value
-decides.
+- Shares get Wilson's interval for ``n_eff`` answers. With ties, which count one half, it is the mean of the
+  intervals of the share won and of the share not lost.
+- Effects on a scale get ``mean +- t SD / sqrt(n_eff)`` with outliers cut: otherwise one answer far beyond the
+  bound would widen the interval until it contains the bound again. Without variation, the common value
+  decides.
 """
 
 from __future__ import annotations
@@ -42,13 +40,11 @@ FAVOUR_BOUND = Bound(0.1, "below")
 def effect_estimate(effects: FloatArray, scenes: Sequence[Hashable], *, rate: bool) -> Estimate:
     """Estimate the mean effect of a probe.
 
-    Args:
-        effects: The effect on each episode, NaN where unknown.
-        scenes: The scene of each episode.
-        rate: Whether effects are answers: 0, 1, or one half for a tie.
+    The ends are NaN below :data:`MIN_SCENES` scenes, and on a scale without variation.
 
-    Returns:
-        The estimate; NaN ends under :data:`MIN_SCENES` scenes, and where effects on a scale are all equal.
+    Args:
+        effects: One per episode, NaN where unknown.
+        rate: Whether effects are answers: 0, 1, or one half for a tie.
     """
     known = ~np.isnan(effects)
     values, sizes = effects[known], Counter(s for s, one in zip(scenes, known, strict=True) if one)
@@ -82,14 +78,11 @@ def _share_interval(values: FloatArray, effective: float) -> tuple[float, float]
 
 
 def _lower_end(values: FloatArray, effective: float) -> float:
-    """Return ``mean - t SD / sqrt(n_eff)`` of the effects cut down to the value that makes it highest.
+    """Return ``mean - t SD / sqrt(n_eff)`` of the effects, cut at the value that makes it highest.
 
-    Raising an effect lowers this end if it is more than ``(n - 1) sqrt(n_eff) / (n t)`` standard deviations above the
-    mean. Effects are cut down to there, so that the end rises with every effect. Cutting only lowers the mean.
-
-    Args:
-        values: The effects, not all equal.
-        effective: The effective number of scenes.
+    Raising an effect lowers this end once it is more than ``(n - 1) sqrt(n_eff) / (n t)`` standard deviations
+    above the mean. Cutting there makes the end rise with every effect, and only lowers the mean. Effects must
+    not be all equal.
     """
     from scipy.special import stdtrit
 
@@ -116,13 +109,10 @@ def _lower_end(values: FloatArray, effective: float) -> float:
 def probe_result(
     probe: Probe, judge: str, plan: AuditPlan, judged: Mapping[str, Judged], *, causal: bool = False
 ) -> ProbeResult:
-    """Return what one probe showed.
+    """Return the result of one probe.
 
     Args:
-        probe: The probe.
-        judge: The judge's name.
-        plan: Which episodes it takes.
-        judged: The judge's answers, by id of recorded and changed episodes.
+        judged: The judge's answers by id of recorded and changed episodes.
         causal: Whether answers on truncated videos are read off the curve.
     """
     if probe.name in plan.not_applicable:
@@ -160,7 +150,7 @@ def case_result(
     *,
     rate: bool = False,
 ) -> ProbeResult:
-    """Return the result of some cases and their effects: estimate, outcome, and the worst of them."""
+    """Return the estimate, outcome and worst episodes of some cases with their effects."""
     estimate = effect_estimate(effects, [scene_of(case.episode) for case in cases], rate=rate)
     outcome = bound.decide(estimate)
     worst = _worst(cases, effects, bound, outcome)
@@ -170,7 +160,7 @@ def case_result(
 def _worst(
     cases: Sequence[Case], effects: FloatArray, bound: Bound, outcome: Outcome
 ) -> tuple[WorstCase, ...]:
-    """Return the episodes furthest on the wrong side of the bound, where a probe is not passed."""
+    """Return the episodes furthest on the wrong side of the bound; empty if the probe passed or is undecided."""
     if outcome not in ("fail", "warn"):
         return ()
     badness = effects - bound.limit if bound.good == "below" else bound.limit - effects
@@ -183,10 +173,10 @@ def _worst(
 
 
 def policy_result(agreement: PolicyAgreement) -> ProbeResult | None:
-    """Return whether a judge favours a policy, as labels show it; ``None`` without two policies to compare.
+    """Return whether a judge favours a policy against the labels; ``None`` with fewer than two policies.
 
-    It fails where it favours one beyond chance, whatever the difference, and passes where every difference is shown
-    to be within :data:`FAVOUR_BOUND`.
+    It fails on any significant difference, and passes if every difference is shown to be within
+    :data:`FAVOUR_BOUND`.
     """
     if not agreement.differences:
         return None
@@ -214,6 +204,6 @@ def policy_result(agreement: PolicyAgreement) -> ProbeResult | None:
 
 
 def _size(difference: Estimate) -> Estimate:
-    """Return the estimate of a difference without its sign, with an upper end that holds both ends."""
+    """Return the absolute difference as an estimate whose upper end covers both signs."""
     ends = max(abs(difference.lo), abs(difference.hi))
     return replace(difference, value=abs(difference.value), lo=min(0.0, ends), hi=ends)

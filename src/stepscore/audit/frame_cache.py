@@ -1,4 +1,4 @@
-"""Views that keep what they decoded, so that the many probes of one episode decode its frames once a size."""
+"""Cache decoded frames, so that the many probes of one episode decode each frame once per size."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ Key = tuple[bytes, int | None, int]
 
 
 class FrameCache:
-    """Decoded frames, the least recently used dropped first.
-
-    Args:
-        max_bytes: Most memory that the frames take.
-    """
+    """Decoded frames; the least recently used are dropped beyond ``max_bytes``."""
 
     def __init__(self, max_bytes: int = 256 * 2**20) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -30,7 +26,7 @@ class FrameCache:
         """Frames that were decoded, for they were not kept."""
 
     def read(self, view: View, digest: bytes, indices: Sequence[int], size: int | None) -> Frames:
-        """Return the frames of a view, of which only those that are not kept are decoded."""
+        """Return frames of a view, decoding only those that are not cached."""
         with self._lock:
             found = {index: self._take((digest, size, index)) for index in dict.fromkeys(indices)}
             missing = [index for index, frame in found.items() if frame is None]
@@ -58,13 +54,13 @@ class FrameCache:
 
 @dataclass(frozen=True)
 class CachedView:
-    """A view whose frames are kept in a cache. It is the same view otherwise, with the same digest."""
+    """A view whose frames are cached; otherwise the same view with the same digest."""
 
     view: View
     cache: FrameCache
 
     def info(self) -> ViewInfo:
-        """Return what the view states."""
+        """Return the info of the wrapped view."""
         return self.view.info()
 
     def timestamps(self) -> FloatArray:
@@ -72,7 +68,7 @@ class CachedView:
         return self.view.timestamps()
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """Read frames, each decoded once while it is kept."""
+        """Read frames from the cache, else decode them."""
         return self.cache.read(self.view, self.digest(), list(indices), size)
 
     def digest(self) -> bytes:
@@ -84,7 +80,7 @@ class CachedView:
         return self.view.location()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the view alone: frames stay in this process."""
+        """Pickle only the view: cached frames stay in this process."""
         return (_itself, (self.view,))
 
 
@@ -93,7 +89,7 @@ def _itself(view: View) -> View:
 
 
 def with_frame_cache(episode: Episode, cache: FrameCache) -> Episode:
-    """Return the episode with views that keep their frames in ``cache``; an episode that cannot be read as it is."""
+    """Return the episode with cached views; an unreadable episode is returned unchanged."""
     if episode.error is not None:
         return episode
     return replace(episode, views={name: CachedView(view, cache) for name, view in episode.views.items()})

@@ -1,4 +1,4 @@
-"""A judge's answer about one episode, and what an audit reads off its curve."""
+"""A judge's answers about episodes, and what an audit reads off a curve."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TIME_TOLERANCE_S = 1e-6
 
 @dataclass(frozen=True)
 class Judged:
-    """What a judge said of one episode.
+    """A judge's answers about one episode.
 
     Attributes:
-        times: Seconds of the curve's points; empty where there is no curve.
-        progress: Progress at them, NaN where unknown.
-        success: Its verdict on success: 1, 0, or NaN where it gives none.
-        done: Its probability, or score, that the task is done after each point; empty where it gives none.
+        times: Seconds of the curve's points; empty without a curve.
+        progress: NaN where unknown.
+        success: Its verdict: 1, 0, or NaN where it gives none.
+        done: Probability or score of being done after each point; empty where it gives none.
     """
 
     times: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -36,10 +36,7 @@ class Judged:
     done: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def up_to(self, time_s: float) -> Judged:
-        """Return what a judge that never looks ahead had said by a time: the points up to it.
-
-        The first point stays, as nothing is said before it.
-        """
+        """Return the answers that a causal judge had given by a time; the first point always stays."""
         kept = max(1, int(np.searchsorted(self.times, time_s + TIME_TOLERANCE_S, side="right")))
         done = self.done[:kept]
         success = math.nan if not len(done) or math.isnan(done[-1]) else float(done[-1] >= 0.5)
@@ -56,10 +53,7 @@ class Judged:
         return float(self.progress[-1] - self.progress[0]) if len(self.progress) else math.nan
 
     def at(self, times_s: FloatArray | float) -> FloatArray:
-        """Return progress at some times, linear between the points, level before the first and after the last.
-
-        NaN where a neighbouring point is unknown.
-        """
+        """Return progress at some times: linear between points, constant outside, NaN next to an unknown point."""
         if not len(self.times):
             return np.full(np.shape(times_s), np.nan)
         return np.asarray(np.interp(times_s, self.times, self.progress))
@@ -67,7 +61,7 @@ class Judged:
     def order(self, along: FloatArray | None = None) -> float:
         """Return the rank correlation of progress with time, or with ``along`` at its points.
 
-        A level curve has no order: 0, not unknown. NaN where fewer than two points are known.
+        A constant curve has order 0. NaN with fewer than two known points.
         """
         known = self.progress[~np.isnan(self.progress)]
         if len(known) < 2:
@@ -77,19 +71,14 @@ class Judged:
         return voc(self.progress, self.times if along is None else along)
 
     def difference(self, other: Judged, times_s: FloatArray, other_times_s: FloatArray) -> float:
-        """Return the mean absolute difference to another curve: this one at ``times_s``, it at ``other_times_s``."""
+        """Return the mean absolute difference of this curve at ``times_s`` and the other at ``other_times_s``."""
         gaps = np.abs(self.at(times_s) - other.at(other_times_s))
         known = gaps[~np.isnan(gaps)]
         return float(known.mean()) if len(known) else math.nan
 
 
 def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[str, Judged]:
-    """Return what a run's judge said, by episode id.
-
-    Args:
-        run: The run.
-        only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
-    """
+    """Return a judge's answers by episode id; with ``only``, curves are copied to free the full table."""
     kept = np.asarray if only is None else np.array
     judged = {
         answer.episode_id: Judged(kept(answer.times), kept(answer.progress), answer.success)

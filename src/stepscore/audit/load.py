@@ -1,4 +1,4 @@
-"""An audit read back from its folder, checked field by field: the folder may be a stranger's."""
+"""Read an audit back from its folder; every field is checked because the folder is untrusted."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ MAX_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class StoredAudit:
-    """An audit as its folder holds it.
-
-    Attributes:
-        folder: The audit's folder.
-        audit: What its probes showed; its agreement with labels is below.
-        stepscore: The version that made it.
-        agreement: Agreement with labels, as rows of ``metrics --json``.
-        policies: What the agreement says of policies, a sentence each.
-    """
+    """An audit as stored: ``agreement`` has rows of ``metrics --json``, ``policies`` sentences about policies."""
 
     folder: Path
     audit: Audit
@@ -139,10 +131,10 @@ def is_audit(folder: Path) -> bool:
 
 
 def read_audit(folder: Path) -> StoredAudit:
-    """Read an audit's folder; what is not one is refused with the file and the field.
+    """Read an audit's folder.
 
     Raises:
-        RunError: ``audit.json`` cannot be read, or is not an audit.
+        RunError: ``audit.json`` cannot be read or is invalid; the message names the field.
     """
     path = folder / FILE
     try:

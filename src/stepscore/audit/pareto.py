@@ -9,12 +9,12 @@ from collections.abc import Sequence
 def pareto_front(
     values: Sequence[float], costs: Sequence[Sequence[float]], *, distinct: bool = False
 ) -> list[int]:
-    """Return the places of what nothing else beats: no other is as good at no greater cost, and better in either.
+    """Return the places of what nothing else beats: as good at no greater cost, and better in one.
 
     Args:
         values: Higher is better.
-        costs: Costs of each, lower is better; one that is unknown (NaN) of any is not compared.
-        distinct: Whether only the first of several that are equal in everything is returned.
+        costs: Lower is better; a cost that is unknown (NaN) for any point is ignored for all.
+        distinct: Return only the first of several equal points.
     """
     compared = [
         axis for axis in range(len(costs[0]) if costs else 0) if not any(math.isnan(c[axis]) for c in costs)

@@ -1,8 +1,4 @@
-"""The runs of an audit: which judge judges which episodes, and in which folder.
-
-They may be divided into shards, each of which judges its part of every run. Which parts those are follows from the
-plan, which is the same on every machine.
-"""
+"""The runs of an audit: which judge judges which episodes, in which folder, whole or in shards."""
 
 from __future__ import annotations
 
@@ -22,13 +18,13 @@ from stepscore.models import get_model
 from stepscore.runs import DividedRun, read_division
 
 TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
-"""Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
+"""Judges that know nothing of a task: passing what they pass proves nothing."""
 
 TRIVIAL = "trivial/"
-"""Where their runs are."""
+"""Folder of their runs."""
 
 SIMILARITY = "similarity"
-"""The judge of similarity with a goal image, which stands beside them where episodes have goal images."""
+"""The baseline added if episodes have goal images."""
 
 MAX_NAMED = 20
 """Unfinished shards that a message names."""
@@ -36,13 +32,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of an audit.
-
-    Attributes:
-        name: Its folder inside of the audit's.
-        judge: The judge.
-        episodes: What it judges, recorded and changed episodes.
-    """
+    """A run of an audit: its folder's name, the judge, and the recorded and changed episodes."""
 
     name: str
     judge: Judge
@@ -59,14 +49,7 @@ def planned_runs(
     judge: Judge,
     trivial: Sequence[Judge],
 ) -> dict[str, PlannedRun]:
-    """Return the runs of an audit by name, in their order.
-
-    Args:
-        plan: Which episodes each probe takes.
-        probes: The probes.
-        judge: The judge that is audited.
-        trivial: The judges beside it.
-    """
+    """Return the runs of an audit by name, in order."""
     runs = [_probed(plan, probes, judge, "judge")]
     if plan.again:
         some = list(plan.again)
@@ -82,15 +65,15 @@ def _probed(plan: AuditPlan, probes: Sequence[Probe], judge: Judge, name: str) -
 
 
 def is_causal(judge: Judge) -> bool:
-    """Return whether a judge never looks ahead, so that its answers on truncated videos are read off its curve."""
+    """Return whether a judge never looks ahead, so that its curve answers for truncated videos."""
     return JudgeTraits.of(judge).causal
 
 
 def trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
-    """Return the judges that are audited beside a judge.
+    """Return the baselines to audit with a judge.
 
-    Where episodes have goal images, one of them is the similarity with these, by the vision encoder of the embedded
-    judge: it knows what the end looks like, and nothing of the instruction.
+    With goal images, one of them is the similarity with these by the embedded vision encoder: it knows what
+    the end looks like and ignores the instruction.
     """
     judges = [get_judge(name) for name in TRIVIAL_JUDGES]
     if judge.name != SIMILARITY and any(episode.goals for episode in episodes):
@@ -105,11 +88,11 @@ def shards_of(folder: Path) -> int | None:
 
 
 def check_finished(folder: Path, runs: Sequence[PlannedRun], count: int) -> None:
-    """Check that every shard of an audit has judged its part of every run.
+    """Check that every shard has judged its part of every run.
 
     Raises:
-        UnfinishedShardsError: Some have not; it names them.
-        RunError: They were divided for another plan, or another protocol.
+        UnfinishedShardsError: Some have not; the message names them.
+        RunError: They were made for another plan or protocol.
     """
     missing: dict[int, list[str]] = {}
     for run in runs:

@@ -1,18 +1,15 @@
-"""A probe: one change of an episode, what a sound judge does under it, and the bound beyond which it fails.
+"""A probe: a change of an episode, what a sound judge does under it, and the bound beyond which it fails.
 
-The effect of a probe is one number an episode, its mean an :class:`Estimate` with an interval. The outcome follows
-from where the interval stands:
+The effect of a probe is one number per episode; its mean is an :class:`Estimate` with an interval.
 
 =========  =======================================================================
-outcome    when
-=========  =======================================================================
-pass       the interval lies wholly on the good side of the bound
-fail       it lies wholly beyond it
-warn       the bound lies in the interval: this sample does not decide
+pass       the interval lies on the good side of the bound
+fail       it lies beyond the bound
+warn       it contains the bound: this sample does not decide
 undecided  fewer than :data:`MIN_SCENES` scenes have a known effect
 =========  =======================================================================
 
-An episode without a scene is a scene of its own.
+An episode without a scene counts as its own scene.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from stepscore.types import Estimate
 Outcome = Literal["pass", "warn", "fail", "undecided"]
 Family = Literal["no motion", "time", "instruction", "camera", "image", "again"]
 MIN_SCENES = 8
-"""Fewest scenes with a known effect from which a probe decides, whatever it shows."""
+"""Fewest scenes with a known effect for a decision."""
 
 LEVEL = 0.95
 """Nominal coverage of the intervals."""
@@ -39,22 +36,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Bound:
-    """Where an effect is good.
-
-    Attributes:
-        limit: The bound.
-        good: Whether effects ``"above"`` or ``"below"`` it are good.
-    """
+    """The limit of good effects, and whether effects ``"above"`` or ``"below"`` it are good."""
 
     limit: float
     good: Literal["above", "below"]
 
     def decide(self, estimate: Estimate) -> Outcome:
-        """Return the outcome for an estimated effect.
-
-        Where all effects are equal there is no interval, and their value decides: that is how a clock or a constant
-        answers.
-        """
+        """Return the outcome for an effect. Without variation (a clock, a constant) the common value decides."""
         if estimate.clusters < MIN_SCENES:
             return "undecided"
         lo, hi = estimate.lo, estimate.hi
@@ -74,14 +62,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Case:
-    """One episode under one probe.
-
-    Attributes:
-        episode: The episode as recorded.
-        changed: The episode under the probe.
-        plain: What the judge said of the recorded episode.
-        probed: What it said of the changed one.
-    """
+    """One episode under one probe, with the judge's answers about the recorded and the changed episode."""
 
     episode: Episode
     changed: Episode
@@ -97,7 +78,6 @@ class Context:
         episodes: All episodes of the audit, to draw other instructions from.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
         paraphrases: By task or instruction: the same instruction in other words.
-        seed: Random seed.
     """
 
     episodes: Sequence[Episode] = ()
@@ -107,28 +87,24 @@ class Context:
 
     @cached_property
     def instructions(self) -> TaskInstructions:
-        """The instructions of all episodes; gathered once, since every episode may draw from all."""
+        """Instructions of all episodes, gathered once because every episode may draw from all."""
         return TaskInstructions.of(self.episodes)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A change of an episode whose right answer is known.
+    """A change of an episode with a known right answer.
 
     Attributes:
-        name: Its name, as ``-T probes`` takes it.
-        family: What is changed.
-        change: Returns the changed episode; an OptionError or EpisodeError where it does not apply to this episode.
-        effect: Returns the effect on one episode; NaN where it is unknown.
-        bound: Where effects are good.
+        change: Returns the changed episode; raises OptionError or EpisodeError if it does not apply.
+        effect: Returns the effect on one episode; NaN where unknown.
         expectation: What a sound judge does, in words.
-        effect_name: What the effect is, in words.
-        successes: Whether only episodes that succeed are probed: on others the right answer is not known.
-        headline: Whether it is one of the first that people look at; these get their episodes first.
-        rate: Whether the effect of each episode is an answer: 0, 1, or one half for a tie.
-        truncates: Whether it only ends the video earlier. A judge that never looks ahead (``causal``) is not asked
-            again: its curve up to there is its answer.
-        length: How many times as long as the recorded video the changed one is, and as expensive to judge.
+        successes: Probe only successful episodes: for others the right answer is unknown.
+        headline: Show it first, and give it episodes first.
+        rate: Whether effects are answers: 0, 1, or one half for a tie.
+        truncates: Whether it only ends the video earlier. A causal judge is not asked again: its curve is the
+            answer.
+        length: Length, and so cost, of the changed video relative to the recorded one.
     """
 
     name: str
@@ -146,13 +122,28 @@ class Probe:
 
     @property
     def scenes_to_pass(self) -> int:
-        """Fewest scenes on which a judge that answers right on all of them passes.
+        """Fewest scenes on which a perfect judge passes.
 
-        On a scale these are :data:`MIN_SCENES`. A share must be held apart from its bound: Wilson's interval of ``n``
-        right answers ends at ``z^2 / (n + z^2)`` from them.
+        :data:`MIN_SCENES` on a scale. For a share, the bound must lie outside Wilson's interval of ``n``
+        right answers, whose far end is ``z^2 / (n + z^2)`` away from them.
         """
         if not self.rate:
             return MIN_SCENES
         room = self.bound.limit if self.bound.good == "below" else 1.0 - self.bound.limit
         z = NormalDist().inv_cdf((1 + LEVEL) / 2)
         return max(MIN_SCENES, math.ceil(z**2 * (1 - room) / room))
+
+
+GAIN = 0.1
+"""Most drift of progress when nothing happens, and least change when something does."""
+
+DISTANCE = 0.15
+"""Largest mean distance of two curves that should be equal."""
+
+ORDER = 0.5
+"""Rank correlation half-way between a judge that follows (1) and one that does not (0)."""
+
+
+def end_of(episode: Episode) -> float:
+    """Return the timestamp of the last frame of the main view."""
+    return float(episode.view(episode.main_view).timestamps()[-1])

@@ -1,7 +1,7 @@
-"""What an audit says of the episodes as recorded, before any probe: whether they are answered, and rightly.
+"""Results on the episodes as recorded, before any probe: the share answered, and agreement with labels.
 
-A judge that refuses most episodes leaves every probe undecided and so fails none, and one that is wrong about all of
-them may still pass each: both have to show at the top.
+A judge that refuses most episodes leaves every probe undecided and fails none, and one that is always wrong
+may pass them all. Both must show at the top.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ ANSWERED_BOUND, AGREEMENT_BOUND = Bound(0.5, "above"), Bound(0.75, "above")
 
 
 def recorded_results(run: Run, plan: AuditPlan, agreement: JudgeAgreement | None) -> list[ProbeResult]:
-    """Return the share of episodes with an answer, where some have none, and the agreement with success labels.
-
-    Args:
-        run: The judge's run, which holds the recorded episodes and the changed ones.
-        plan: Names the recorded ones.
-        agreement: The judge's agreement with labels on these.
-    """
+    """Return the share of answered episodes, if some are unanswered, and the agreement with success labels."""
     return [*_answered(run, plan), *_agreement(run, agreement)]
 
 
@@ -84,7 +78,7 @@ def _agreement(run: Run, agreement: JudgeAgreement | None) -> list[ProbeResult]:
 
 
 def warnings_of(audit: Audit) -> list[str]:
-    """Return what has to be read before any number of an audit, a sentence each."""
+    """Return the warnings to read before any number of an audit, one sentence each."""
     said: Mapping[str, str] = {
         ANSWERED: "The judge answers {answered} of {n} episodes, so the probes say little about it",
         AGREEMENT: "The judge does not agree with the labels: balanced accuracy of success {v}",

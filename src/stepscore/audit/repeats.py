@@ -1,6 +1,6 @@
-"""The same judge asked again: the same requests once more, or the same video sampled otherwise.
+"""The same judge asked again: with the same requests, or with the video sampled more densely.
 
-What a judge answers differently without a reason in the video bounds what its numbers can mean.
+Answers that change without a reason in the video bound what the judge's numbers can mean.
 """
 
 from __future__ import annotations
@@ -17,22 +17,15 @@ from stepscore.models import Model, Request
 from stepscore.types import Judgement
 
 SAMPLING_OPTIONS = ("fps", "prefixes", "points", "frames")
-"""Options of judges that say how densely a video is sampled; the first that a judge has is changed."""
+"""Options that set how densely a video is sampled; the first that a judge has is changed."""
 
 AGAIN_COST = 3.0
-"""What it costs to ask again about an episode, once with twice the frames."""
+"""Cost of asking again about an episode, once with twice the frames."""
 
 
 @dataclass(frozen=True)
 class RepeatedJudge:
-    """A judge whose requests are asked for another time, each cached on its own.
-
-    Attributes:
-        inner: The judge.
-        name: The judge's name.
-        version: The judge's version.
-        repeat: Number of the repetition, from 1.
-    """
+    """A judge whose requests are sent again, cached separately for each ``repeat`` (from 1)."""
 
     inner: Judge
     name: str
@@ -49,7 +42,7 @@ class RepeatedJudge:
         return {**self.inner.options(), "repeat": self.repeat}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return the judge's judgement on answers of this repetition."""
+        """Return the judgement on the answers of this repetition."""
 
         async def again(request: Request, model: Model | None = None) -> Any:
             if any(one.name == "repeat" for one in dataclasses.fields(request)):
@@ -66,10 +59,10 @@ def repeated(judge: Judge) -> Judge:
 
 
 def resampled(judge: Judge) -> tuple[Judge, str]:
-    """Return the judge with the video sampled twice as densely, and the option that was changed.
+    """Return the judge with the video sampled twice as densely, and the changed option.
 
     Raises:
-        OptionError: The judge has no such option, or its calibration map holds for its own sampling alone.
+        OptionError: It has no such option, or its calibration map only fits its own sampling.
     """
     if not dataclasses.is_dataclass(judge):
         raise OptionError(f"Judge {judge.name!r} has no option of sampling.")
@@ -85,7 +78,7 @@ def resampled(judge: Judge) -> tuple[Judge, str]:
 
 
 def again_cost(judge: Judge) -> float:
-    """Return what it costs to ask a judge again about an episode, and more densely if it can be."""
+    """Return the cost of asking a judge again about an episode, and more densely if possible."""
     try:
         resampled(judge)
     except StepScoreError:

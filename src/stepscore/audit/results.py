@@ -1,4 +1,4 @@
-"""What an audit showed: a result for every probe and judge, the headline, and the whole as JSON."""
+"""The result of an audit: one result per probe and judge, the headline, and everything as JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy as np
 
 from stepscore import __version__
 from stepscore._files import write_json
-from stepscore.analysis import JudgeAgreement
+from stepscore.analysis import JudgeAgreement, Measured, Validation, find_validation
 from stepscore.analysis.tables import judge_records
-from stepscore.analysis.validation import Measured, Validation, find_validation
 from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none
@@ -31,18 +30,12 @@ HEADLINE: Mapping[str, str] = {
     "still-success": "false positives on still videos",
     "blank-success": "false positives on black videos",
 }
-"""What people look at first: of the episodes as recorded, then probes; and what each effect is called."""
+"""The results shown first, and what their effects are called."""
 
 
 @dataclass(frozen=True)
 class WorstCase:
-    """An episode on which a judge did badly under a probe.
-
-    Attributes:
-        episode: Id of the episode as recorded.
-        changed: Id of the changed one; the same where only the judge was asked otherwise.
-        effect: The effect on it.
-    """
+    """An episode on which a judge did badly; ``changed`` equals ``episode`` if only the request changed."""
 
     episode: str
     changed: str
@@ -51,20 +44,13 @@ class WorstCase:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What one probe showed of one judge.
+    """The result of one probe for one judge.
 
     Attributes:
-        probe: The probe's name.
-        family: What it changes.
-        judge: The judge's name.
-        effect: The mean effect, with its interval and n.
-        outcome: What follows from it.
-        bound: Where effects are good.
-        expectation: What a sound judge does.
-        effect_name: What the effect is.
+        effect: The mean effect.
         eligible: Episodes it could have taken.
-        reason: Why it takes none, where it takes none.
-        worst: Where it does not pass: the episodes to look at first, the worst one first.
+        reason: Why it takes none; empty otherwise.
+        worst: If it does not pass: the episodes to look at first, worst first.
     """
 
     probe: str
@@ -83,12 +69,12 @@ class ProbeResult:
     def missing(
         cls, probe: str, family: str, judge: str, bound: Bound, expectation: str, reason: str
     ) -> ProbeResult:
-        """Return the result of a probe that could not be applied."""
+        """Return the result of a probe that does not apply."""
         nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, math.nan, "not applied")
         return cls(probe, family, judge, nothing, "undecided", bound, expectation, "", 0, reason)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values; unknown is null."""
+        """Return the result as JSON values, null where unknown."""
         return {
             "probe": self.probe,
             "family": self.family,
@@ -110,25 +96,13 @@ class Audit:
     """The result of an audit.
 
     Attributes:
-        judge: The judge's name.
-        model: Its model string; ``None`` for a judge without one.
-        protocol: Hash of its protocol.
-        source: Where the episodes are from.
-        episodes: Number of episodes.
-        tasks: Their tasks.
-        cameras: Their views.
-        labelled: Whether any has a success label.
-        seed: Random seed.
-        full: Whether every probe took every episode.
-        cost: What the audit cost, as a multiple of judging the episodes once: tokens where they are counted, else
-            episodes judged.
-        decoded: Frames decoded for the judge's own run and the trivial judges'.
-        results: Of the judge.
-        trivial: Of the trivial judges.
-        runs: Run folders, by name.
-        created: When.
-        agreement: With the labels of the episodes as recorded; ``None`` where there are none.
-        audited_cameras: Cameras of the record that is known of this protocol; empty without a record.
+        model: ``None`` for a judge without a model.
+        protocol: Hash of the judge's protocol.
+        cost: Cost relative to judging the episodes once: in tokens if counted, else in episodes.
+        decoded: Frames decoded by all runs.
+        runs: Run folders by name.
+        agreement: With the labels of the recorded episodes; ``None`` without labels.
+        audited_cameras: Cameras of the known validation record of this protocol; empty without one.
     """
 
     judge: str
@@ -165,7 +139,7 @@ class Audit:
         decoded: int,
         agreement: JudgeAgreement | None = None,
     ) -> Audit:
-        """Return the result of the judge's run under a plan."""
+        """Return the result from the judge's runs and its plan."""
         episodes, record = plan.episodes, find_validation(run)
         return cls(
             judge=run.judge,
@@ -189,12 +163,12 @@ class Audit:
         )
 
     def result(self, probe: str, judge: str | None = None) -> ProbeResult | None:
-        """Return the result of a probe, of the judge or of a trivial one; ``None`` where it was not asked for."""
+        """Return the result of a probe for the judge, or for a baseline by name; ``None`` if it was not probed."""
         found = self.results if judge is None else self.trivial
         return next((r for r in found if r.probe == probe and judge in (None, r.judge)), None)
 
     def counts(self) -> dict[Outcome, int]:
-        """Return how many probes had each outcome."""
+        """Count the probes by outcome."""
         outcomes: tuple[Outcome, ...] = ("pass", "warn", "fail", "undecided")
         return {outcome: sum(r.outcome == outcome for r in self.results) for outcome in outcomes}
 
@@ -225,11 +199,7 @@ class Audit:
         }
 
     def validation(self, measured_by: str = "") -> Validation:
-        """Return what it showed as the record that is quoted beside scores of the same protocol.
-
-        Args:
-            measured_by: Who made the audit.
-        """
+        """Return the validation record that is quoted with scores of the same protocol."""
         agreements = () if self.agreement is None else self.agreement.agreements
         success = next((a for a in agreements if a.question == "success" and a.baseline_for is None), None)
         probes = {name: self.result(name) for name in ("other-task", "round-trip")}
@@ -250,7 +220,7 @@ class Audit:
         )
 
     def write(self, folder: Path, measured_by: str = "") -> Path:
-        """Write ``audit.json`` and ``validation.json`` into a folder; return the path of the first."""
+        """Write ``audit.json`` and ``validation.json``; return the path of the first."""
         path = folder / "audit.json"
         write_json(path, self.to_dict())
         self.validation(measured_by).write(folder / "validation.json")
@@ -258,7 +228,7 @@ class Audit:
 
 
 def _agreement_dict(agreement: JudgeAgreement) -> dict[str, Any]:
-    """Return every number as a row of ``metrics --json``, unknown as null, and what they say of policies."""
+    """Return all numbers as rows of ``metrics --json``, and the sentences about policies."""
     rows = [
         {name: finite_or_none(value) if isinstance(value, float) else value for name, value in row.items()}
         for row in judge_records(agreement)
@@ -267,7 +237,7 @@ def _agreement_dict(agreement: JudgeAgreement) -> dict[str, Any]:
 
 
 def _cost(plan: AuditPlan, runs: Mapping[str, Run]) -> float:
-    """Return the cost of these runs over that of judging the episodes once."""
+    """Return the cost of these runs relative to judging the episodes once."""
     plain = {episode.id for episode in plan.episodes}
     usage = {
         name: run.usage().select(["episode_id", "tokens_in", "tokens_out"]) for name, run in runs.items()

@@ -29,13 +29,13 @@ POLICIES = (
 
 
 def audit_tables(audit: Audit) -> list[PrintedTable]:
-    """Return the headline beside the trivial judges, every probe of the judge, and its agreement with labels."""
+    """Return the headline with the baselines, every probe of the judge, and its agreement with labels."""
     agreement = [] if audit.agreement is None else agreement_tables(audit.agreement)
     return [_headline(audit), _probes(audit), *agreement]
 
 
 def shortfall_sentences(plan: AuditPlan) -> list[str]:
-    """Return which probes cannot pass on the scenes they take, however good the judge is, and what would help."""
+    """Return which probes no judge could pass on so few scenes, and what would help."""
     sentences = []
     for needed in sorted({one.needed for one in plan.shortfalls}):
         short = [one for one in plan.shortfalls if one.needed == needed]
@@ -66,7 +66,7 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def headline_sentences(audit: Audit) -> list[str]:
-    """Return what the probes of the headline showed, a sentence each; none that says more than its outcome."""
+    """Return the headline results, one sentence each."""
     said = {
         "beyond-length": (
             "its progress is more than a clock: a success gains {v} beyond a still video of its length",
@@ -120,7 +120,7 @@ def _headline(audit: Audit) -> PrintedTable:
         Column("good"),
         *(Column(SHORT.get(judge, judge)) for judge in judges),
     )
-    # Above the first table: below it would be a footnote.
+    # Above the first table, so that they are not read as footnotes.
     title = "\n".join([*warnings_of(audit), "Headline"])
     return PrintedTable(title, columns, tuple(rows), ("Mean effect with its 95 % interval.",))
 

@@ -1,12 +1,20 @@
 """Pure functions of arrays that measure curves, verdicts and samples of episodes.
 
-No file is read here and no judge is known. Unknown is NaN and stays NaN; every docstring has the formula and
-its source. OPD stands in :mod:`stepscore.metrics.opd`; intervals, tests and comparisons in
+They read no files and know no judge. Unknown is NaN and stays NaN; docstrings have the formula and its
+source. OPD is in :mod:`stepscore.metrics.opd`; intervals, tests and comparisons are in
 :mod:`stepscore.metrics.stats`.
 """
 
+from stepscore.metrics.acceptance import RiskCoverage, accept_threshold, risk_coverage
 from stepscore.metrics.calibration import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
-from stepscore.metrics.catalog import CurveMetric, MetricColumn, metric_registry, opd_metric
+from stepscore.metrics.catalog import (
+    CurveMetric,
+    MetricColumn,
+    metric_registry,
+    opd_metric,
+    registered_columns,
+    registered_metrics,
+)
 from stepscore.metrics.failure_modes import (
     FAILURE_MODE_RULES,
     NO_FAILURE_MODE,
@@ -15,19 +23,17 @@ from stepscore.metrics.failure_modes import (
     failure_mode,
     failure_mode_advice,
 )
+from stepscore.metrics.frame_pairs import TRUE_CHANGE_BINS, make_pairs, pair_scores
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import average_ranks, ccc, epr, kendall_tau, voc
-from stepscore.metrics.pairs import (
+from stepscore.metrics.pair_consistency import (
     HOP_BINS,
-    TRUE_CHANGE_BINS,
     Levels,
     confirmed_order,
     curve_gap,
     equal_neighbours,
     hop_between,
-    make_pairs,
     opposite_signs,
-    pair_scores,
     partition_gap,
     repeat_variance,
     triple_residual,
@@ -39,19 +45,16 @@ from stepscore.metrics.policy_failure_modes import (
     policy_z_scores,
     summarize_failure_modes,
 )
-from stepscore.metrics.registered import registered_columns, registered_metrics
-from stepscore.metrics.stages import (
-    StageSpan,
+from stepscore.metrics.policy_ranking import PolicyRanking, rank_policies
+from stepscore.metrics.stage_errors import (
     boundary_f1,
     boundary_rise,
     plateau_error,
-    procedure_order,
     stage_boundaries,
-    stage_truth,
     trace_error,
     truth_error,
-    truth_trace,
 )
+from stepscore.metrics.stages import StageSpan, procedure_order, stage_truth, truth_trace
 from stepscore.metrics.subgoals import (
     conditional_success,
     conditional_success_indicator,
@@ -78,13 +81,7 @@ from stepscore.metrics.success import (
     recall,
     roc_auc,
 )
-from stepscore.metrics.success_map import (
-    SuccessMap,
-    balanced_brier,
-    balanced_ece,
-    fit_success_map,
-    own_terms,
-)
+from stepscore.metrics.success_map import SuccessMap, balanced_brier, balanced_ece, fit_success_map, own_terms
 from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
 from stepscore.metrics.validation import known_share
 
@@ -102,10 +99,13 @@ __all__ = [
     "Levels",
     "MetricColumn",
     "MonotoneMap",
+    "PolicyRanking",
     "Reliability",
+    "RiskCoverage",
     "StageSpan",
     "SuccessMap",
     "Threshold",
+    "accept_threshold",
     "apply_threshold",
     "average_precision",
     "average_ranks",
@@ -154,11 +154,13 @@ __all__ = [
     "policy_z_scores",
     "precision",
     "procedure_order",
+    "rank_policies",
     "recall",
     "registered_columns",
     "registered_metrics",
     "reliability",
     "repeat_variance",
+    "risk_coverage",
     "roc_auc",
     "stage_boundaries",
     "stage_truth",

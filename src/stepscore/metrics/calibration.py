@@ -1,7 +1,7 @@
 """Calibration: a monotone map from a judge's score to labelled progress, and how far the two agree.
 
-A score can rank timestamps correctly and still be wrong about their level. A monotone map keeps the ranking and
-corrects the level; it is fitted on labelled episodes and evaluated only on others.
+A score can rank timestamps correctly and be wrong about their level. A monotone map keeps the ranking and
+corrects the level; fit it on labelled episodes and evaluate it on others.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class MonotoneMap:
-    """A map that never falls: linear between knots, constant outside them.
-
-    Attributes:
-        x: Scores at the knots, strictly increasing.
-        y: Progress at the knots, never falling.
-    """
+    """A map that never falls: linear between knots (``x`` strictly increasing), constant outside them."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -33,31 +28,31 @@ class MonotoneMap:
         x, y = np.asarray(self.x, dtype=np.float64), np.asarray(self.y, dtype=np.float64)
         if x.ndim != 1 or x.shape != y.shape or not len(x):
             raise OptionError(
-                f"A monotone map has {x.size} scores and {y.size} values; expected as many of each, at least one."
+                f"A monotone map has {x.size} scores and {y.size} values; expected equal numbers, at least one."
             )
         if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-            raise OptionError("A monotone map holds a value that is not finite.")
+            raise OptionError("A monotone map must hold finite values.")
         if np.any(np.diff(x) <= 0) or np.any(np.diff(y) < 0):
             raise OptionError(
                 "Invalid monotone map: scores must rise from knot to knot, and values must never fall."
             )
 
     def apply(self, scores: ArrayLike) -> FloatArray:
-        """Return the progress at each score, shape (n,); beyond the outer knots, theirs. NaN stays NaN."""
+        """Return the progress at each score, shape (n,); constant beyond the outer knots. NaN stays NaN."""
         return np.interp(series(scores, "scores"), self.x, self.y)
 
 
 def fit_calibration(scores: ArrayLike, truth: ArrayLike, weights: ArrayLike | None = None) -> MonotoneMap:
     """Fit the monotone map with the least squared error: isotonic regression by pooling adjacent violators.
 
-    min over non-falling f of sum_i w_i (f(score_i) - truth_i)^2 (Barlow et al. 1972). Equal scores are first
-    averaged. Knots stand at both ends of every pooled block; between two blocks the map is linear, as in
+    min over non-falling f of sum_i w_i (f(score_i) - truth_i)^2 (Barlow et al. 1972). Equal scores are
+    averaged first. Every pooled block has knots at both ends; the map is linear between blocks, as in
     scikit-learn's ``IsotonicRegression``.
 
     Args:
-        scores: The judge's values, in any unit, shape (n,).
-        truth: Labelled progress at the same timestamps, 0..1.
-        weights: Weight of each point, above 0; 1 by default.
+        scores: In any unit, shape (n,).
+        truth: Labelled progress, 0..1.
+        weights: Above 0; 1 by default.
 
     Raises:
         OptionError: No point has both known, a score is infinite, or labels leave 0..1.
@@ -90,13 +85,10 @@ def fit_calibration(scores: ArrayLike, truth: ArrayLike, weights: ArrayLike | No
 
 @dataclass(frozen=True)
 class Reliability:
-    """Predictions against labels, in bins of the prediction.
+    """Predictions against labels, in bins of the prediction; NaN in an empty bin.
 
     Attributes:
-        edges: The bins' edges from 0 to 1, shape (b + 1,); a bin holds its lower edge, the last both.
-        n: Points in each bin, shape (b,).
-        predicted: Mean of the predictions, shape (b,); NaN in an empty bin.
-        labelled: Mean of the labels, shape (b,); NaN in an empty bin.
+        edges: From 0 to 1, shape (b + 1,); a bin includes its lower edge, the last one both.
     """
 
     edges: FloatArray
@@ -114,15 +106,12 @@ class Reliability:
 
 
 def reliability(predicted: ArrayLike, truth: ArrayLike, *, bins: int = 10) -> Reliability:
-    """Return the means of predictions and of labels in bins of equal width; unknown points are left out.
+    """Return the means of predictions and labels in bins of equal width; unknown points are left out.
 
-    Args:
-        predicted: Progress or probability, 0..1, shape (n,).
-        truth: Labelled progress 0..1, or outcomes 0 and 1.
-        bins: Number of bins between 0 and 1.
+    Predictions and labels are in 0..1; labels may be outcomes 0 and 1.
     """
     if bins < 1:
-        raise OptionError(f"bins is {bins}; expected at least 1.")
+        raise OptionError(f"bins must be at least 1, got {bins}.")
     p, y = _known(predicted, truth)
     if np.any((p < 0) | (p > 1)):
         raise OptionError(f"predicted spans {p.min():g}..{p.max():g}; reliability is defined on 0..1.")
@@ -141,8 +130,7 @@ def reliability(predicted: ArrayLike, truth: ArrayLike, *, bins: int = 10) -> Re
 def brier(predicted: ArrayLike, truth: ArrayLike) -> float:
     """Return the mean squared distance of predictions to the truth (Brier 1950), 0..1, lower is better.
 
-    With outcomes 0 and 1 it is the Brier score, with labelled progress the mean squared error. NaN without a
-    known point.
+    The Brier score for outcomes 0 and 1, else the mean squared error. NaN without a known point.
     """
     p, y = _known(predicted, truth)
     return float(np.mean((p - y) ** 2)) if len(p) else math.nan

@@ -1,20 +1,26 @@
 """The metrics that a run is measured with: each takes one curve and returns one or more numbers.
 
-A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics``, in a script by
-``metric_registry.register("mine")(CurveMetric(...))``, or by ``--metric FILE.py:NAME``. The tables of metrics and of
-comparisons, and the page, then have its columns.
+A custom metric is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics``, in a script
+by ``metric_registry.register("mine")(CurveMetric(...))``, or by ``--metric FILE.py:NAME``. Tables,
+comparisons and the page then have its columns. Third-party functions may raise or return anything, so they
+are checked when called.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Literal
 
+import numpy as np
+
+from stepscore._local_modules import place_in_local_code
 from stepscore._options import DEFAULT_REVISION
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, StepScoreError
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc
 from stepscore.registry import Registry
@@ -23,17 +29,15 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class MetricColumn:
-    """One number of an episode.
+    """One number of an episode: its name in every table, the better direction, its kind and a one-line summary.
 
     Attributes:
-        name: Its name in every table.
-        better: Which direction is better.
-        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1; ``"mean"`` for
-            the rest.
-        summary: Its meaning, in one line.
+        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1;
+            ``"mean"`` for
+        the rest.
 
     Raises:
-        OptionError: One of them has another value.
+        OptionError: A field has an invalid value.
     """
 
     name: str
@@ -110,10 +114,8 @@ def opd_metric(
 ) -> CurveMetric:
     """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
 
-    Args:
-        revision: The revision.
-        success_probability: For ``robust``, that of each sample of the curve to measure, where the judge gives one.
-        done_at: For ``robust`` without it, the progress that counts as done; .99 by default.
+    For ``robust``, ``success_probability`` is that of each sample; without it, progress from ``done_at``
+    (default .99) counts as done.
     """
     func = partial(_opd, revision=revision, success_probability=success_probability, done_at=done_at)
     return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), func)
@@ -134,3 +136,49 @@ metric_registry: Registry[CurveMetric] = Registry(
     {"opd": "stepscore.metrics.catalog:OPD_DEFAULT", "order": "stepscore.metrics.catalog:ORDER"},
     group="stepscore.metrics",
 )
+
+
+def registered_metrics() -> list[CurveMetric]:
+    """Return every metric that is not built in; errors in its function name the metric."""
+    found = []
+    for name, metric in metric_registry:
+        if not metric_registry.is_builtin(name):
+            if not isinstance(metric, CurveMetric):
+                raise OptionError(f"Metric {name!r} must be a CurveMetric, got {type(metric).__name__}.")
+            found.append(replace(metric, func=partial(_measure, name, metric)))
+    return found
+
+
+def registered_columns() -> tuple[str, ...]:
+    """Return the column names of every metric that is not built in; printed tables show them all."""
+    return tuple(column.name for metric in registered_metrics() for column in metric.columns)
+
+
+def _measure(name: str, metric: CurveMetric, times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
+    try:
+        values = metric.func(times, progress)
+    except StepScoreError:
+        raise
+    except Exception as error:
+        place = place_in_local_code(error)
+        raise OptionError(f"metric {name!r} raised {type(error).__name__}: {error}{place}") from error
+    names = [column.name for column in metric.columns]
+    if not isinstance(values, Mapping) or set(values) != set(names):
+        got = ", ".join(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
+        raise OptionError(f"metric {name!r} must return a value for each of {', '.join(names)}, got {got}.")
+    for column in metric.columns:
+        value = values[column.name]
+        if not isinstance(value, Real | np.bool_) or not (
+            math.isnan(value) or _fits(column.kind, float(value))
+        ):
+            allowed = {
+                "rate": "0, 1 or NaN (unknown)",
+                "share": "a number from 0 to 1, NaN for unknown",
+                "mean": "a number, NaN for unknown",
+            }[column.kind]
+            raise OptionError(f"metric {name!r}: {column.name} must be {allowed}; got {value!r}.")
+    return {column: float(value) for column, value in values.items()}
+
+
+def _fits(kind: str, value: float) -> bool:
+    return kind == "mean" or (value in (0, 1) if kind == "rate" else 0 <= value <= 1)

@@ -1,8 +1,8 @@
-"""Does a curve rise where the task does? Rank correlation, agreement of level, and resolution.
+"""Does a curve rise with the task? Rank correlation, agreement of level, and resolution.
 
-Rank metrics take any channel (log-probabilities as well as progress) and ignore its level: a curve that ends at
-0.3 can have a VOC of 1. `ccc` compares levels, `epr` counts how many levels a curve uses. Points where either
-series is NaN are dropped; `stepscore.metrics.known_share` is the coverage.
+Rank metrics accept any channel (also log-probabilities) and ignore its level: a curve that ends at 0.3 can
+have a VOC of 1. `ccc` compares levels, `epr` counts how many a curve uses. Points with a NaN in either series
+are dropped; `stepscore.metrics.known_share` is the coverage.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ _BEFORE = np.triu(np.ones((_MOST_COMPARED, _MOST_COMPARED), dtype=bool), 1)  # i
 def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float = 0.0) -> float:
     """Return the value-order correlation: Spearman's rank correlation of values with their order in time.
 
-    VOC = Pearson(rank(values), rank(order)), ranks of ties averaged (GVL, arXiv 2411.04549; the form
-    TOPReward's and OpenGVL's code compute).
+    VOC = Pearson(rank(values), rank(order)), ranks of ties averaged (GVL, arXiv 2411.04549; as computed by
+    TOPReward and OpenGVL). -1..1, higher is better; NaN with fewer than two known points or if either side is
+    constant.
 
     Args:
-        values: The judged values, in any channel, shape (n,).
-        order: Times, frame numbers or true progress of the same points; their position if not given.
-        tolerance: Two values count as tied when they differ by no more than this, in the values' own unit.
-            Ranks magnify drift that means nothing: a frozen video whose score creeps up by hundredths has
-            a VOC of 1 at 0.0. See `average_ranks` for the rule.
-
-    Returns:
-        -1..1, higher is better; NaN with fewer than two known points or where either side is constant.
+        order: Times, frame numbers or true progress of the same points; their position by default.
+        tolerance: Largest difference of tied values. Ranks magnify meaningless drift: a frozen video whose
+            score creeps up
+        by hundredths has a VOC of 1 at 0.0. See `average_ranks`.
     """
     known = series(values, "values")
     times = np.arange(len(known), dtype=np.float64) if order is None else series(order, "order")
@@ -47,15 +44,13 @@ def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float =
 def average_ranks(values: ArrayLike, *, tolerance: float = 0.0) -> FloatArray:
     """Return ranks from 1, ties averaged; NaN values have NaN ranks and do not count in the others'.
 
-    rank_i = 1/2 + #{j: v_j below v_i} + 1/2 #{j: v_j tied with v_i, i itself included}, where tied means
-    |v_i - v_j| <= tolerance. At tolerance 0 these are the usual average ranks. Above it, being tied is not
-    transitive (0.00 ties with 0.04 and 0.04 with 0.08, yet 0.00 is below 0.08), so values are compared
-    pair by pair and never merged into groups: no value depends on where a group happens to begin, a slow
-    drift cannot chain its ends together, and negating the values reverses the ranks exactly.
+    rank_i = 1/2 + #{j: v_j below v_i} + 1/2 #{j: v_j tied with v_i, including i}, tied meaning |v_i - v_j| <=
+    tolerance. Above tolerance 0, being tied is not transitive, so values are compared pair by pair and never
+    grouped: a slow drift cannot chain its ends together, and negating the values reverses the ranks exactly.
     """
     if not 0 <= tolerance < math.inf:
         raise OptionError(
-            f"tolerance is {tolerance}; expected a number of at least 0, in the values' own unit."
+            f"tolerance must be a number of at least 0, in the values' own unit, got {tolerance}."
         )
     array = series(values, "values")
     ranks = np.full(len(array), np.nan)
@@ -72,20 +67,13 @@ def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") ->
     """Return Kendall's rank correlation, of C concordant and D discordant of n0 = n(n-1)/2 pairs, in O(n log n).
 
     tau-a = (C - D) / n0: a tied pair adds nothing, so a constant scores 0 and a coarse curve cannot reach 1.
-    tau-b = (C - D) / sqrt((n0 - ties in a) (n0 - ties in b)): ties are excluded, so a coarse curve can.
-    (Kendall 1938 and 1945; ProcVLM and Robometer report tau-a, the latter under the name of tau-b.)
-    Counted by inversions after sorting, as in Knight 1966.
-
-    Args:
-        a: One series, e.g. true progress.
-        b: The other, e.g. judged progress.
-        variant: ``"a"`` or ``"b"``.
-
-    Returns:
-        -1..1, higher is better. NaN with fewer than two known points; tau-b also where either is constant.
+    tau-b = (C - D) / sqrt((n0 - ties in a) (n0 - ties in b)) excludes ties, so a coarse curve can. -1..1,
+    higher is better. NaN with fewer than two known points; tau-b also if either is constant. (Kendall 1938
+    and 1945; counted by inversions after sorting, Knight 1966. ProcVLM and Robometer report tau-a, Robometer
+    under the name of tau-b.)
     """
     if variant not in ("a", "b"):
-        raise OptionError(f"variant is {variant!r}; expected 'a' or 'b'.")
+        raise OptionError(f"variant must be 'a' or 'b', got {variant!r}.")
     left, right = known_pairs(series(a, "a"), series(b, "b"), "a", "b")
     n = len(left)
     if n < 2:
@@ -108,11 +96,9 @@ def ccc(a: ArrayLike, b: ArrayLike) -> float:
     """Return the concordance correlation: agreement of two series in level and scale, not only in order.
 
     CCC = 2 cov(a, b) / (var a + var b + (mean a - mean b)^2), without Bessel's correction (Lin 1989; reported
-    per episode by ProcVLM, whose code adds 1e-8 on the percent scale to the denominator).
-
-    Returns:
-        -1..1; 1 only where the series are equal. 0 where one is constant and the other is not it. NaN with
-        fewer than two known points, with infinite values, or where both are the same constant (0/0).
+    per episode by ProcVLM, whose code adds 1e-8 on the percent scale to the denominator). -1..1; 1 only if
+    the series are equal, 0 if one is constant and the other is not it. NaN with fewer than two known points,
+    with infinite values, or if both are the same constant.
     """
     left, right = known_pairs(series(a, "a"), series(b, "b"), "a", "b")
     if len(left) < 2 or not (np.all(np.isfinite(left)) and np.all(np.isfinite(right))):
@@ -129,24 +115,16 @@ def ccc(a: ArrayLike, b: ArrayLike) -> float:
 def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> float:
     """Return the effective progress resolution: how fine a scale the curve really uses, in bits.
 
-    EPR = -log2 min{delta = 1/k, k = 1..finest : delta * #{distinct floor(p / delta)} >= threshold}
-    (ProcVLM, evqa/eval/compute_metrics.py, reported as EPR@50). It exposes a judge that answers in a few
-    round numbers, which VOC rewards.
-
-    Args:
-        progress: Progress in 0..1, shape (n,).
-        threshold: Share of the bins of width delta that must be in use.
-        finest: Largest k tried.
-
-    Returns:
-        0..log2(finest), higher is finer. A constant has 1 bit at the default threshold, and n points have at
-        most log2(n / threshold), so compare curves of equally many points only. NaN with fewer than
-        two known points.
+    EPR = -log2 min{delta = 1/k, k = 1..finest : delta * #{distinct floor(p / delta)} >= threshold} (ProcVLM,
+    evqa/eval/compute_metrics.py, reported as EPR@50). It exposes a judge that answers in a few round numbers,
+    which VOC rewards. 0..log2(finest), higher is finer. A constant has 1 bit at the default threshold, and n
+    points at most log2(n / threshold), so compare curves with equally many points. NaN with fewer than two
+    known points.
     """
     if not 0 < threshold <= 1:
-        raise OptionError(f"threshold is {threshold}; expected a share above 0 and up to 1.")
+        raise OptionError(f"threshold must be above 0 and up to 1, got {threshold}.")
     if finest < 1:
-        raise OptionError(f"finest is {finest}; expected a whole number of at least 1.")
+        raise OptionError(f"finest must be an integer of at least 1, got {finest}.")
     values = series(progress, "progress")
     known = np.sort(values[~np.isnan(values)])
     if len(known) < 2:
@@ -188,9 +166,9 @@ def _tied_pairs(codes: IntArray) -> int:
 def _inversions(codes: IntArray) -> int:
     """Count the pairs i < j with codes[i] > codes[j], for codes of at least 0.
 
-    Two codes differ first at one bit; the larger has it set. So for each bit, among codes equal in all
-    higher bits and in their original order, every set bit before an unset one is an inversion. Of few codes
-    all pairs are compared, which is faster.
+    Two codes differ first at one bit, which the larger has set. So for each bit, among codes equal in all
+    higher bits and in their original order, every set bit before an unset one is an inversion. For few codes,
+    comparing all pairs is faster.
     """
     if len(codes) <= _MOST_COMPARED:
         return int(np.count_nonzero((codes[:, None] > codes) & _BEFORE[: len(codes), : len(codes)]))

@@ -1,8 +1,8 @@
 """Which subgoal fails? Metrics of a matrix of verdicts, episodes by ordered subgoals.
 
-An entry is 1 (reached), 0 (not reached) or NaN (unknown). Each result has the n behind its numbers. Intervals and
-comparisons are computed from the per-episode series: `conditional_success_indicator`, `first_failed_subgoal` and
-`order_violation_indicator`. The vector of rates is StepEval's main result (arXiv 2509.19524).
+Entries are 1 (reached), 0 (not reached) or NaN (unknown). Intervals and comparisons use the per-episode
+series: `conditional_success_indicator`, `first_failed_subgoal` and `order_violation_indicator`. The vector of
+rates is StepEval's main result (arXiv 2509.19524).
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class SubgoalRates:
-    """A rate for each subgoal.
+    """A rate for each subgoal over its n known entries, shape (K,); NaN if none is known.
 
-    Attributes:
-        rate: Share of 1 among the known entries, shape (K,); NaN where none is known.
-        n: Known entries behind each rate, shape (K,).
-        coverage: n over the eligible entries, shape (K,); NaN where there are none.
+    ``coverage`` is n over the eligible entries.
     """
 
     rate: FloatArray
@@ -34,12 +31,11 @@ class SubgoalRates:
 
 @dataclass(frozen=True)
 class FirstFailures:
-    """Counts of episodes by the subgoal they fail first.
+    """Counts of episodes by the subgoal they fail first, shape (K,).
 
     Attributes:
-        counts: Episodes whose first failed subgoal is k, shape (K,).
         none: Episodes that reached every subgoal.
-        unknown: Episodes in which an unknown verdict comes before any failure.
+        unknown: Episodes with an unknown verdict before any failure.
     """
 
     counts: IntArray
@@ -62,9 +58,7 @@ class OrderViolations:
     """Episodes in which a later subgoal is reached without an earlier one.
 
     Attributes:
-        rate: Share of episodes with at least one violation, among those where that is known; else NaN.
-        n: Episodes behind the rate.
-        coverage: n over all episodes; NaN without episodes.
+        rate: Share of the n episodes for which that is known.
         pairs: ``pairs[i, j]``, i < j: episodes in which subgoal j is reached and i is not, shape (K, K).
     """
 
@@ -75,7 +69,7 @@ class OrderViolations:
 
 
 def verdict_coverage(matrix: ArrayLike) -> FloatArray:
-    """Return the share of episodes whose verdict is known, for each subgoal, shape (K,); NaN without episodes."""
+    """Return the share of episodes with a known verdict, per subgoal, shape (K,); NaN without episodes."""
     verdicts = _verdicts(matrix)
     return np.asarray(np.sum(~np.isnan(verdicts), axis=0) / (len(verdicts) or np.nan))
 
@@ -87,11 +81,11 @@ def success_vector(matrix: ArrayLike) -> SubgoalRates:
 
 
 def conditional_success(matrix: ArrayLike) -> SubgoalRates:
-    """Return the success rate of each subgoal given that the one before was reached; the first is unconditional.
+    """Return the success rate of each subgoal given that the previous was reached; the first is unconditional.
 
-    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which subgoal loses the episodes that arrive at it, where the
-    plain vector shows only how many are left. Coverage is over the episodes whose previous subgoal is known
-    to be reached.
+    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which subgoal loses the episodes that arrive at it; the plain
+    vector only shows how many are left. Coverage is over the episodes known to have reached the previous
+    subgoal.
     """
     verdicts = _verdicts(matrix)
     arrived = np.column_stack([np.ones(len(verdicts)), verdicts[:, :-1]]) == 1
@@ -99,18 +93,18 @@ def conditional_success(matrix: ArrayLike) -> SubgoalRates:
 
 
 def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
-    """Return 1 or 0 per episode for subgoal k (from 0) where k - 1 was reached; NaN elsewhere and where unknown."""
+    """Return 1 or 0 per episode for subgoal k (from 0) if k - 1 was reached; NaN otherwise or if unknown."""
     verdicts = _verdicts(matrix)
     if not 0 <= k < verdicts.shape[1]:
-        raise OptionError(f"subgoal index is {k}; expected 0..{verdicts.shape[1] - 1}.")
+        raise OptionError(f"subgoal index must be in 0..{verdicts.shape[1] - 1}, got {k}.")
     return verdicts[:, 0].copy() if k == 0 else np.where(verdicts[:, k - 1] == 1, verdicts[:, k], np.nan)
 
 
 def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
-    """Return the index of the first failed subgoal per episode; K where none failed, NaN where not known.
+    """Return the index of the first failed subgoal per episode; K if none failed, NaN if unknown.
 
-    Not known means that an unknown verdict comes before the first known failure, or that there is an unknown
-    verdict and no failure: the unknown one may have been the first.
+    It is unknown if an unknown verdict comes before the first known failure, or if there is no failure but an
+    unknown verdict.
     """
     verdicts = _verdicts(matrix)
     k = verdicts.shape[1]
@@ -121,7 +115,7 @@ def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
 
 
 def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
-    """Count the episodes that fail first at each subgoal, at none, or where it is not known."""
+    """Count the episodes that fail first at each subgoal, at none, or at an unknown one."""
     k = _verdicts(matrix).shape[1]
     at = first_failed_subgoal(matrix)
     counts = np.bincount(at[~np.isnan(at)].astype(np.int64), minlength=k + 1).astype(np.int64)
@@ -131,7 +125,7 @@ def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
 def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
     """Return 1 per episode in which a later subgoal is reached and an earlier one is not, else 0.
 
-    NaN where no known pair violates the order but some value of the unknown verdicts would.
+    NaN if no known pair violates the order but unknown verdicts could.
     """
     verdicts = _verdicts(matrix)
     unknown = np.isnan(verdicts)
@@ -142,10 +136,10 @@ def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
 
 
 def order_violations(matrix: ArrayLike) -> OrderViolations:
-    """Return the share of episodes in which a later subgoal is reached and an earlier one is not, and which pairs.
+    """Return the share of episodes that reach a later subgoal and not an earlier one, and which pairs.
 
-    Where the subgoals depend on one another a violation is a mistake of the judge; where they do not, it is
-    a property of the policy. The metric does not distinguish the two.
+    If the subgoals depend on one another, a violation is the judge's mistake; otherwise it is a property of
+    the policy. The metric cannot tell which.
     """
     verdicts = _verdicts(matrix)
     violated = order_violation_indicator(matrix)

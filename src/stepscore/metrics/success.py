@@ -1,8 +1,8 @@
 """Does a score separate success from failure? Ranking, answers at a threshold, and fitting that threshold.
 
-Labels and answers are 1 (yes), 0 (no) or NaN (unknown). A point whose score or label is unknown is left out;
-`confusion` and `best_threshold` count how many were, and `stepscore.metrics.known_share` is the coverage of the
-other metrics. With labels of one class only, every metric here is NaN.
+Labels and answers are 1 (yes), 0 (no) or NaN (unknown). Points with an unknown score or label are left out;
+`confusion` and `best_threshold` count them, `stepscore.metrics.known_share` is the coverage of the other
+metrics. With labels of one class, every metric here is NaN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscore.metrics.validation import binary, known_pairs, series
 from stepscore.types import FloatArray
 
 CountStatistic = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
-"""Takes true and false positives, false and true negatives, an array each, and returns as many numbers."""
+"""A function of arrays of true and false positives, false and true negatives."""
 
 Criterion = Literal["balanced_accuracy", "mcc", "accuracy"]
 CRITERIA: tuple[Criterion, ...] = ("balanced_accuracy", "mcc", "accuracy")
@@ -29,7 +29,7 @@ CRITERIA: tuple[Criterion, ...] = ("balanced_accuracy", "mcc", "accuracy")
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts of answers against labels; ``unknown`` counts the points where either is not known."""
+    """Counts of answers against labels; ``unknown`` counts the points where either is unknown."""
 
     tp: int
     fp: int
@@ -45,15 +45,11 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A fitted threshold. The answer is yes at or above ``value``.
+    """A fitted threshold; the answer is yes at or above ``value``.
 
     Attributes:
-        value: The threshold; -inf or inf where answering always yes or always no was best, NaN where the
-            labels hold one class only.
-        criterion: The criterion it maximises.
-        score: The criterion's value on the split it was fitted on: an optimistic number, not a result.
-        n: Points it was fitted on.
-        unknown: Points left out for an unknown score or label.
+        value: -inf or inf if one answer to all was best, NaN if the labels hold one class.
+        score: The criterion on the split it was fitted on: optimistic, not a result.
     """
 
     value: float
@@ -67,9 +63,7 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     """Return the area under the ROC curve: how often a success outscores a failure, a tie counting one half.
 
     AUC = (sum of the successes' average ranks - P(P+1)/2) / (P N) (Mann-Whitney's U; Hanley & McNeil 1982).
-
-    Returns:
-        0..1, 0.5 is chance; NaN where the known labels hold one class only.
+    0..1, 0.5 is chance.
     """
     known, truth = _scored(scores, labels)
     positives = int(truth.sum())
@@ -83,11 +77,8 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
 def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
     """Return the average precision: precision at each distinct score, weighted by the recall gained there.
 
-    AP = sum_n (R_n - R_{n-1}) P_n, scores falling, without interpolation (scikit-learn's definition).
-
-    Returns:
-        0..1; chance is the share of successes, so compare on equal shares only. NaN where the known labels
-        hold one class only.
+    AP = sum_n (R_n - R_{n-1}) P_n, scores falling, without interpolation (scikit-learn's definition). 0..1;
+    chance is the share of successes, so compare only on equal shares.
     """
     known, truth = _scored(scores, labels)
     positives = truth.sum()
@@ -102,7 +93,7 @@ def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def confusion(answers: ArrayLike, labels: ArrayLike) -> Confusion:
-    """Count the answers against the labels; both 1, 0 or NaN."""
+    """Count the answers against the labels."""
     given, truth = binary(answers, "answers"), binary(labels, "labels")
     total = len(given)
     given, truth = known_pairs(given, truth, "answers", "labels")
@@ -114,8 +105,7 @@ def confusion(answers: ArrayLike, labels: ArrayLike) -> Confusion:
 def balanced_accuracy(answers: ArrayLike, labels: ArrayLike) -> float:
     """Return the mean of the accuracy on successes and on failures: (tp/(tp+fn) + tn/(tn+fp)) / 2.
 
-    Returns:
-        0..1, 0.5 for any answer that ignores the episode; NaN where the known labels hold one class only.
+    0..1, 0.5 for any answer that ignores the episode.
     """
     counts = confusion(answers, labels)
     return float(_criterion("balanced_accuracy", counts.tp, counts.fp, counts.fn, counts.tn))
@@ -136,9 +126,8 @@ def recall(answers: ArrayLike, labels: ArrayLike) -> float:
 def f1(answers: ArrayLike, labels: ArrayLike) -> float:
     """Return the harmonic mean of precision and recall, 2 tp/(2 tp + fp + fn).
 
-    Returns:
-        0..1, higher is better; NaN where no success is labelled or answered. It does not see true negatives: the
-        answer yes to all has the F1 of the share of successes, 2 s/(1 + s).
+    0..1, higher is better; NaN if no success is labelled or answered. It ignores true negatives: yes to all
+    has the F1 of the share of successes, 2 s/(1 + s).
     """
     counts = confusion(answers, labels)
     wrong = counts.fp + counts.fn
@@ -146,27 +135,20 @@ def f1(answers: ArrayLike, labels: ArrayLike) -> float:
 
 
 def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
-    """Return Matthews' correlation of answers and labels.
+    """Return Matthews' correlation of answers and labels, -1..1, higher is better.
 
-    MCC = (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)) (Matthews 1975). ProcVLM's MCC@95 is this on
-    ``apply_threshold(progress, 0.95)``.
-
-    Returns:
-        -1..1, higher is better. 0 where one answer was given to all (scikit-learn's convention); NaN where
-        the known labels hold one class only.
+    MCC = (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)) (Matthews 1975); 0 for one answer to all
+    (scikit-learn's convention). ProcVLM's MCC@95 is this on ``apply_threshold(progress, 0.95)``.
     """
     counts = confusion(answers, labels)
     return float(_criterion("mcc", counts.tp, counts.fp, counts.fn, counts.tn))
 
 
 def cohen_kappa(answers: ArrayLike, labels: ArrayLike) -> float:
-    """Return Cohen's kappa: agreement beyond that of two who answer at random with these shares of yes.
+    """Return Cohen's kappa: agreement beyond random answers with the same shares of yes, -1..1.
 
-    kappa = (a - e) / (1 - e), a the share of equal answers, e = q l + (1 - q)(1 - l) for the shares of yes q among
-    answers and l among labels (Cohen 1960).
-
-    Returns:
-        -1..1, higher is better, 0 for one answer to all; NaN where the known labels hold one class only.
+    kappa = (a - e) / (1 - e), a the share of equal answers, e = q l + (1 - q)(1 - l) for the shares of yes q
+    among answers and l among labels (Cohen 1960). 0 for one answer to all.
     """
     c = confusion(answers, labels)
     if not c.tp + c.fn or not c.tn + c.fp:
@@ -195,7 +177,7 @@ OF_COUNTS: Mapping[Callable[..., float], CountStatistic] = {
     f1: _f1_of_counts,
     cohen_kappa: _kappa_of_counts,
 }
-"""The same statistics of many samples at once, from their counts: the same operations, so the same bits."""
+"""The same statistics from the counts of many samples at once, by the same operations, so bitwise equal."""
 
 
 def best_threshold(
@@ -203,17 +185,12 @@ def best_threshold(
 ) -> Threshold:
     """Fit the threshold that maximises ``criterion`` on this split; apply it to another with `apply_threshold`.
 
-    Candidates are the midpoints between neighbouring distinct scores, and -inf and inf. Among equally good
-    ones the choice is the finite one in the widest gap (the least likely to cut the next split's scores
-    elsewhere), then the lowest.
-
-    Args:
-        scores: Any score that rises with success, shape (n,).
-        labels: 1, 0 or NaN, shape (n,).
-        criterion: ``"balanced_accuracy"``, ``"mcc"`` or ``"accuracy"``.
+    Candidates are the midpoints between neighbouring distinct scores, -inf and inf. Among equally good ones
+    it is the finite one in the widest gap (the least likely to cut the next split's scores elsewhere), then
+    the lowest.
     """
     if criterion not in CRITERIA:
-        raise OptionError(f"criterion is {criterion!r}; expected one of {', '.join(CRITERIA)}.")
+        raise OptionError(f"criterion must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
     known, truth = _scored(scores, labels)
     n, unknown = len(known), np.size(labels) - len(known)
     if not n or truth.min() == truth.max():
@@ -236,10 +213,7 @@ def best_threshold(
 
 
 def apply_threshold(scores: ArrayLike, threshold: float | Threshold) -> FloatArray:
-    """Return answers: 1 for scores at or above the threshold, 0 below it, NaN where the score is unknown.
-
-    A NaN threshold, as fitted on one class only, gives NaN for all.
-    """
+    """Return 1 for scores at or above the threshold, 0 below it, NaN if the score or the threshold is unknown."""
     value = threshold.value if isinstance(threshold, Threshold) else float(threshold)
     known = series(scores, "scores")
     answers = (known >= value).astype(np.float64)
@@ -258,7 +232,7 @@ def _criterion(
     fn: FloatArray | float,
     tn: FloatArray | float,
 ) -> FloatArray:
-    """Compute a criterion from counts, numbers or arrays; NaN where a class is missing."""
+    """Compute a criterion from counts, numbers or arrays; NaN if a class is missing."""
     tp, fp, fn, tn = (np.asarray(x, dtype=np.float64) for x in (tp, fp, fn, tn))
     positives, negatives = tp + fn, tn + fp
     both = (positives > 0) & (negatives > 0)

@@ -1,7 +1,7 @@
 """A success map: from a judge's score of an episode to the probability that it succeeded.
 
-logit p = a + b x + u_task. A task's own term u is shrunk to 0, and is fitted only where the task has enough labelled
-successes and failures; every other task uses the pooled map, u = 0. Successes and failures weigh equally within a
+logit p = a + b x + u_task. A task's term u is shrunk to 0, and fitted only if the task has enough labelled
+successes and failures; other tasks use the pooled map, u = 0. Successes and failures weigh equally within a
 task, so that p >= 0.5 does not depend on how many of the labelled episodes happened to succeed.
 """
 
@@ -19,25 +19,23 @@ from stepscore.metrics.validation import binary, same_length, series
 from stepscore.types import FloatArray, IntArray
 
 MIN_OF_EACH = 5
-"""Labelled successes, and as many failures, from which a task has a term of its own."""
+"""Fewest labelled successes, and failures, of a task with its own term."""
 
 SLOPE_SD = 10.0
-"""Standard deviation of the slope's prior, per standard deviation of the score: it matters only where the score
-separates all labels, and the slope would be infinite without it."""
+"""Prior standard deviation of the slope, per standard deviation of the score. It only matters if the score
+separates all labels, when the slope would be infinite.
+"""
 
 TASK_SD = (1e-3, 10.0)
-"""Range in which the standard deviation of the tasks' terms is searched."""
+"""Searched range of the standard deviation of the tasks' terms."""
 
 
 @dataclass(frozen=True)
 class SuccessMap:
-    """A logistic map with a term for each task.
+    """A logistic map with intercept a, slope b and a term u for each task (0 for other tasks).
 
     Attributes:
-        intercept: a.
-        slope: b, for each unit of the score.
-        task_terms: u, by task; 0 for a task that is not among them.
-        task_sd: Standard deviation of the tasks' terms that shrinks them; NaN where no task has one.
+        task_sd: Standard deviation that shrinks the tasks' terms; NaN without terms.
     """
 
     intercept: float
@@ -48,10 +46,10 @@ class SuccessMap:
     def __post_init__(self) -> None:
         for number in (self.intercept, self.slope, *self.task_terms.values()):
             if not math.isfinite(number):
-                raise OptionError("A success map holds a number that is not finite.")
+                raise OptionError("A success map must hold finite numbers.")
 
     def apply(self, scores: ArrayLike, task: str | None = None) -> FloatArray:
-        """Return the probability of success at each score, shape (n,); an unknown score stays NaN."""
+        """Return the probability of success at each score, shape (n,); NaN if the score is unknown."""
         x = series(scores, "scores")
         return _sigmoid(self.intercept + self.task_terms.get(task or "", 0.0) + self.slope * x)
 
@@ -65,20 +63,18 @@ def fit_success_map(
 ) -> SuccessMap:
     """Fit a success map by penalised maximum likelihood.
 
-    Minimises sum_i w_i log(1 + exp(-s_i (a + b x_i + u_i))) + (b sd(x) / SLOPE_SD)^2 / 2
-    + sum_t (u_t / task_sd)^2 / 2, with s = 1 for a success and -1 for a failure. In a task of n episodes with a
-    term of its own, w is n / (2 n_s) for its n_s successes, and likewise for failures; all other tasks are weighed
-    together in the same way. task_sd is the one with the greatest marginal likelihood of the labels, in Laplace's
-    approximation (as for a generalised linear model with a random intercept; Breslow & Clayton 1993).
+    Minimises sum_i w_i log(1 + exp(-s_i (a + b x_i + u_i))) + (b sd(x) / SLOPE_SD)^2 / 2 + sum_t (u_t /
+    task_sd)^2 / 2, with s = 1 for a success and -1 for a failure. In a task of n episodes with its own term,
+    w is n / (2 n_s) for its n_s successes, and likewise for failures; all other tasks are weighed together in
+    the same way. task_sd has the greatest marginal likelihood of the labels, in Laplace's approximation (as
+    for a generalised linear model with a random intercept; Breslow & Clayton 1993), unless given.
 
     Args:
-        scores: The judge's score of each episode, in any unit, shape (n,); NaN where unknown.
+        scores: In any unit, shape (n,); NaN where unknown.
         labels: 1 (success), 0 (failure) or NaN (unknown).
-        tasks: The task of each episode; one task without it.
-        task_sd: Standard deviation of the tasks' terms, instead of the likeliest one.
 
     Raises:
-        OptionError: The known labels hold one class only, or all scores are equal.
+        OptionError: The known labels hold one class, or all scores are equal.
     """
     x, y = series(scores, "scores"), binary(labels, "labels")
     same_length(x, y, "scores", "labels")
@@ -92,7 +88,7 @@ def fit_success_map(
         )
     spread = float(np.std(x))
     if spread < 1e-12:
-        raise OptionError("A success map needs scores that differ; all episodes have the same.")
+        raise OptionError("A success map needs scores that differ, but all episodes have the same score.")
     own = own_terms(y, names.tolist()) if tasks is not None else []
     group = _groups(names, own)
     centre = float(np.mean(x))
@@ -105,7 +101,7 @@ def fit_success_map(
 
 
 def own_terms(labels: FloatArray, tasks: Sequence[Hashable], min_of_each: int = MIN_OF_EACH) -> list[str]:
-    """Return the tasks with enough labelled successes and failures for a term of their own, sorted."""
+    """Return the tasks with enough labelled successes and failures for their own term, sorted."""
     named = np.array([str(task) for task in tasks], dtype=object)
     counts = {
         str(task): [int(np.sum(labels[named == task] == value)) for value in (0, 1)] for task in set(named)
@@ -114,7 +110,7 @@ def own_terms(labels: FloatArray, tasks: Sequence[Hashable], min_of_each: int = 
 
 
 def balanced_brier(predicted: ArrayLike, labels: ArrayLike) -> float:
-    """Return the Brier score with successes and failures weighed equally, as in the map; NaN without both."""
+    """Return the Brier score with successes and failures weighed equally; NaN without both."""
     p, y = series(predicted, "predicted"), binary(labels, "labels")
     squares = [np.square(p[(y == value) & ~np.isnan(p)] - value) for value in (0, 1)]
     return float(np.mean([each.mean() for each in squares])) if all(map(len, squares)) else math.nan
@@ -137,7 +133,7 @@ def balanced_ece(predicted: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Labels with standardised scores; ``group`` is the number of an episode's task with a term, -1 for none."""
+    """Labels with standardised scores; ``group`` is the number of a task with a term, -1 for others."""
 
     x: FloatArray
     y: FloatArray
@@ -209,9 +205,9 @@ def _groups(names: np.ndarray[tuple[int], np.dtype[np.object_]], own: Sequence[s
 
 
 def _weights(y: FloatArray, group: IntArray, terms: int) -> FloatArray:
-    """Return weights under which successes and failures of a group weigh the same, and the group what it has.
+    """Return weights that balance successes and failures within a group and keep the group's total.
 
-    Tasks without a term that together hold one class only cannot be balanced, and weigh nothing.
+    Tasks without a term that together hold one class cannot be balanced, and get weight 0.
     """
     w = np.zeros(len(y))
     for number in range(-1, terms):

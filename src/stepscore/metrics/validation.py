@@ -1,7 +1,7 @@
-"""Validation of series: their shape and range, and the points at which all of them are known.
+"""Check series and find the points at which all are known.
 
-The metrics of this package compare two series point by point. A point where either is NaN is unknown; it enters
-no metric, and `known_share` returns the share of points that did.
+Metrics compare two series point by point. A point with a NaN in either is unknown and left out; `known_share`
+is the share of points used.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ from stepscore.errors import OptionError
 from stepscore.types import FloatArray
 
 SLACK = 1e-9
-"""Room for binary rounding where a limit is inclusive: 0.8 and 0.7 differ by 0.1, though not in floats."""
+"""Tolerance for rounding at inclusive limits: 0.8 and 0.7 differ by 0.1, but not in floats."""
 
 
 def series(values: ArrayLike, name: str) -> FloatArray:
-    """Return ``values`` as a float64 array of shape (n,); ``None`` becomes NaN.
-
-    Raises:
-        OptionError: They are not numbers, or not one-dimensional.
-    """
+    """Return ``values`` as a float64 array of shape (n,), ``None`` as NaN; OptionError if impossible."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -32,11 +28,7 @@ def series(values: ArrayLike, name: str) -> FloatArray:
 
 
 def increasing(values: ArrayLike, name: str) -> FloatArray:
-    """Return `series` of values that are finite and strictly increasing, as times are.
-
-    Raises:
-        OptionError: A value is not finite, or not above the one before it; the message names it.
-    """
+    """Return `series` of finite, strictly increasing values; OptionError names the first wrong one."""
     array = series(values, name)
     if not np.all(np.isfinite(array)):
         where = int(np.argmin(np.isfinite(array)))
@@ -52,11 +44,7 @@ def increasing(values: ArrayLike, name: str) -> FloatArray:
 
 
 def binary(values: ArrayLike, name: str, *, ndim: int = 1) -> FloatArray:
-    """Return ``values`` as a float64 array that holds only 1 (yes), 0 (no) and NaN (unknown).
-
-    Raises:
-        OptionError: It holds another value, or does not have ``ndim`` dimensions.
-    """
+    """Return a float64 array of 1 (yes), 0 (no) and NaN (unknown); OptionError for other values or dimensions."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -73,7 +61,7 @@ def binary(values: ArrayLike, name: str, *, ndim: int = 1) -> FloatArray:
 
 
 def same_length(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> None:
-    """Raise OptionError unless the two series have one length."""
+    """Raise OptionError unless two series have equal lengths."""
     if len(a) != len(b):
         raise OptionError(
             f"{a_name} has {len(a)} values and {b_name} {len(b)}; expected one of each per point."
@@ -88,10 +76,7 @@ def known_pairs(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> tuple
 
 
 def known_share(*values: ArrayLike) -> float:
-    """Return the share of points known in every one of the series, 0..1: the coverage of a metric of them.
-
-    NaN where there are no points.
-    """
+    """Return the share of points known in every series, 0..1: the coverage of a metric. NaN without points."""
     arrays = [series(v, f"series {i}") for i, v in enumerate(values)]
     for i, array in enumerate(arrays):
         same_length(arrays[0], array, "series 0", f"series {i}")

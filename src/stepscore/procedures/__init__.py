@@ -1,8 +1,8 @@
-"""The procedure of a task: subgoals drafted, stages annotated, progress labelled.
+"""The procedure of a task: draft subgoals, annotate stages, label progress.
 
-:func:`plan_subgoals` asks a model for ordered subgoals that can be checked in an image; they stay unreviewed
-until a person marks them as reviewed. :func:`annotate_episodes` asks a model for the names and times of the
-stages of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
+:func:`plan_subgoals` asks a model for ordered subgoals that an image can show; they stay unreviewed until a
+person approves them. :func:`annotate_episodes` asks a model for the names and times of stages.
+:func:`label_progress` turns stages into progress labels by ProcVLM's, SARM's or our method.
 """
 
 from stepscore.metrics import procedure_order
@@ -13,9 +13,8 @@ from stepscore.procedures.annotate import (
     plan_question,
     segment_question,
 )
-from stepscore.procedures.answer_schemas import MAX_STEPS
 from stepscore.procedures.labels_table import MergedLabels, merge_labels, write_labels
-from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
+from stepscore.procedures.model_answers import MAX_STEPS
 from stepscore.procedures.progress_labels import (
     EpisodeProgress,
     Outcome,
@@ -42,8 +41,9 @@ from stepscore.procedures.stage_progress import (
     sarm_progress,
     sarm_stage_tau,
     stage_tau_progress,
+    temporal_proportions,
 )
-from stepscore.procedures.stage_proportions import temporal_proportions
+from stepscore.procedures.subgoal_drafts import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
 
 __all__ = [
     "MAX_STEPS",

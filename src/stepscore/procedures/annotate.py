@@ -1,8 +1,8 @@
-"""Stage annotation by a model: it first plans the stages of a task, then states when each one runs.
+"""Annotate stages with a model: it plans the stages of a task, then states when each one runs.
 
-With a vocabulary the plan is given and no other name is allowed. Without one the model drafts a plan for each
-task, once, and may add a name where something else happens. An answer is used as it stands or not at all: the
-problems with it are sent back to the model, which may answer again, and those that remain are reported.
+With a vocabulary, the plan is given and no other name is allowed. Without one, the model drafts a plan per
+task and may add names. An answer is used unchanged or not used: its problems are sent back for another try,
+and those that remain are reported.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from stepscore.judges.common import image_parts, load_prompt
 from stepscore.models import Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call, CallChain, CallOptions, opened_chain, usage_of
 from stepscore.models.schemas import UNKNOWN, Schema
-from stepscore.procedures.answer_schemas import STEPS, is_structured, stages_schema
-from stepscore.procedures.parse_stages import known_stages, parse_stages, parse_steps
+from stepscore.procedures.model_answers import (
+    STEPS,
+    is_structured,
+    known_stages,
+    parse_stages,
+    parse_steps,
+    stages_schema,
+)
 from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import SPAN_TOLERANCE_S, TOLERATED, SpanProblem, span_problems
 from stepscore.runs import error_text, run_episodes
@@ -33,7 +39,7 @@ from stepscore.types import Usage
 T = TypeVar("T")
 
 PLAN_FRAMES = 8
-"""Frames of a rollout in the request for a plan."""
+"""Frames of a rollout in a request for a plan."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,13 @@ class AnnotateOptions:
     """Frames and answers of an annotation.
 
     Attributes:
-        fps: Frames per second in the request.
-        max_frames: Most frames in a request; a longer video is sampled at a lower rate.
+        fps: Frames per second in a request.
+        max_frames: Most frames in a request; longer videos are sampled at a lower rate.
         size: Longer side of a frame in pixels.
-        tries: Answers to one question: after one with problems the model is asked again, with the problems.
-        max_tokens: Most tokens in an answer.
-        structured: Hold answers to the JSON that the question asks for, with the names of a vocabulary. ``None``
-            does so where the model supports it. A stage called unknown is then time that belongs to no stage.
+        tries: Most answers to a question; problems with an answer are part of the next try.
+        structured: Hold answers to a JSON schema with the names of a vocabulary; by default if the model
+            supports it. A
+        stage called unknown is then time that belongs to no stage.
     """
 
     fps: float = 2.0
@@ -60,23 +66,21 @@ class AnnotateOptions:
     def __post_init__(self) -> None:
         if self.tries < 1 or self.max_frames < 2 or self.fps <= 0:
             raise OptionError(
-                f"tries is {self.tries}, max_frames {self.max_frames} and fps {self.fps}; they must be at "
-                "least 1, at least 2 and above 0."
+                f"tries, max_frames and fps must be at least 1, at least 2 and above 0, got {self.tries}, "
+                f"{self.max_frames} and {self.fps}."
             )
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """Stages of one episode as a model annotated them.
+    """Stages of one episode as annotated by a model.
 
     Attributes:
-        episode_id: The episode's id.
-        stages: The stages as the model stated them; empty where they cannot be used.
-        plan: The stage names they were chosen from.
-        problems: Problems with the model's last answer. Gaps and another order than the plan's leave the stages
-            usable; anything else does not.
-        error: Why there are no stages; ``None`` where there are.
-        usage: Calls, tokens and cost.
+        stages: Empty if they cannot be used.
+        plan: The stage names to choose from.
+        problems: Problems with the last answer; only gaps and another order than the plan's leave the stages
+            usable.
+        error: Why there are no stages; ``None`` if there are.
     """
 
     episode_id: str
@@ -101,19 +105,16 @@ def annotate_episodes(
     call_options: CallOptions | None = None,
     on_done: Callable[[Annotation], None] | None = None,
 ) -> list[Annotation]:
-    """Annotate the stages of every episode; the annotations have the episodes' order, failed ones their error.
+    """Annotate the stages of every episode, in order; failed annotations have an error.
 
     Args:
-        episodes: The rollouts.
         model: A model that accepts images.
-        folder: Where attempts are recorded; another start with the same folder continues with its budget.
-        vocabulary: The stages of each task, from ``read_subgoals``: the only names allowed.
-        options: Frames and answers.
-        call_options: Budget, prices, cache and connections.
-        on_done: Called with each annotation as soon as it is finished.
+        folder: Where attempts are recorded; rerunning with the same folder continues its budget.
+        vocabulary: The only allowed stages of each task, from ``read_subgoals``.
+        on_done: Called with each finished annotation.
     """
     if not model.capabilities.images:
-        raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
+        raise CapabilityError(f"{model.name} does not accept images. Annotate with another model.")
     options, call_options = options or AnnotateOptions(), call_options or CallOptions()
     held = is_structured(model, structured=options.structured)
     call_options.check([model])
@@ -167,7 +168,7 @@ class _Annotator:
         return Annotation(episode.id, usable, plan, problems, error_message, usage_of(calls, Usage()))
 
     async def _plan(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        """Return the stage names of an episode's task, drafted once, for the first episode that needs them."""
+        """Return the stage names of an episode's task, drafted once per task."""
         task = episode.task or episode.instruction
         if task not in self._plans:
             self._plans[task] = asyncio.ensure_future(self._draft(episode, ask))
@@ -180,7 +181,7 @@ class _Annotator:
     async def _segment(
         self, episode: Episode, plan: Sequence[str], ask: Ask
     ) -> tuple[tuple[Stage, ...], tuple[SpanProblem, ...]]:
-        """Return the stages as last stated, and the problems with them."""
+        """Return the last stated stages and the problems with them."""
         sampled = _segment_frames(episode, self._options)
         end = episode.views[episode.main_view].info().duration_s
         closed = plan if self._vocabulary is not None else None
@@ -202,7 +203,7 @@ class _Annotator:
     async def _ask_until_usable(
         self, ask: Ask, parts: tuple[Part, ...], schema: Schema, read: Callable[[str], tuple[T, str]]
     ) -> T:
-        """Return the value that ``read`` parses from the first answer without a complaint, or from the last."""
+        """Return what ``read`` parses from the first answer without a complaint, or from the last."""
         held = schema if self._held else None
         turns: tuple[Turn, ...] = (Turn("user", parts),)
         for left in range(self._options.tries - 1, -1, -1):
@@ -219,7 +220,7 @@ class _Annotator:
             else:
                 if not complaint or not left:
                     return value
-            # Sent to the model, so a change of these words, or of a complaint's, asks cached questions anew.
+            # Part of a prompt: changing these words, or a complaint's, invalidates cached answers.
             feedback = f"That cannot be used: {complaint} Look again and answer in the same form."
             turns = (*turns, Turn("assistant", (answer.text,)), Turn("user", (feedback,)))
         raise AssertionError("there is at least one try")
@@ -234,14 +235,7 @@ def plan_question(episode: Episode, options: AnnotateOptions) -> tuple[Part, ...
 def segment_question(
     episode: Episode, plan: Sequence[str], options: AnnotateOptions, *, closed: bool
 ) -> tuple[Part, ...]:
-    """Return the question for the stages of an episode.
-
-    Args:
-        episode: The rollout.
-        plan: The steps of its task.
-        options: Frames of the request.
-        closed: Whether no other name is allowed.
-    """
+    """Return the question for the stages of an episode; if ``closed``, no other name is allowed."""
     images = image_parts(_segment_frames(episode, options), "interleaved", options.size)
     end = episode.views[episode.main_view].info().duration_s
     only = "Use these names exactly, and no others."

@@ -1,7 +1,4 @@
-"""Writer of the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``.
-
-Files that were written apart, as by the shards of an annotation, are merged to one.
-"""
+"""Write the labels table that ``open_episodes(source, labels=...)`` joins, and merge several into one."""
 
 from __future__ import annotations
 
@@ -19,17 +16,14 @@ from stepscore.errors import ManifestError, OptionError
 
 
 def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
-    """Write labels by episode id as Parquet and return the number of rows.
+    """Write labels by episode id as Parquet, atomically; return the number of rows.
 
-    Rows are sorted by episode, kind, start and name; unknown numbers are null. The file appears under its name
-    only when it is complete.
+    Rows are sorted by episode, kind, start and name; unknown numbers are null.
     """
     import pyarrow as pa
 
     if path.suffix != ".parquet":
-        raise OptionError(
-            f"Labels are written as Parquet: name the file {path.stem}.parquet, not {path.name}."
-        )
+        raise OptionError(f"Labels are written as Parquet, so {path.name} must be named {path.stem}.parquet.")
     rows = sorted(
         ((name, row) for name, episode_labels in labels.items() for row in episode_labels),
         key=lambda pair: (pair[0], pair[1].kind, _known(pair[1].start_s, -math.inf), pair[1].name),
@@ -45,7 +39,7 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
 
 
 class MergedLabels(NamedTuple):
-    """What was merged: numbers of files, of episodes with labels, of rows, and of episodes in several files."""
+    """Number of merged files, episodes with labels, rows, and episodes in several files."""
 
     files: int
     episodes: int
@@ -54,14 +48,14 @@ class MergedLabels(NamedTuple):
 
 
 def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
-    """Write one labels file of several.
+    """Merge labels files into one.
 
-    What two files state of one episode must be of different kinds, or progress of different names, or be the same but
-    for its date.
+    Labels of one episode in two files must differ in kind (or in the name of the progress), or be equal but
+    for the date.
 
     Raises:
         ManifestError: A file cannot be read, or two files contradict each other.
-        OptionError: ``out`` is there already, or is no Parquet file.
+        OptionError: ``out`` exists, or is not a Parquet file.
     """
     if out.exists():
         raise OptionError(f"{shown(out)} exists and may hold a person's work. Choose another file: -o FILE")
@@ -77,7 +71,7 @@ def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
                 if _undated(known) != _undated(stated):
                     raise ManifestError(
                         f"{shown(before)} and {shown(file)} state different {kind} labels of episode "
-                        f"{shown(episode)}. Nothing was merged: leave one of them out, or remove its rows of "
+                        f"{shown(episode)}. Nothing was merged. Leave one of them out, or remove its rows of "
                         "that episode."
                     )
     labels: dict[str, list[Label]] = {}
@@ -87,7 +81,7 @@ def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
 
 
 def _statements(rows: Iterable[Label]) -> Mapping[tuple[str, str], list[Label]]:
-    """Return rows by what they are about: stages, success, subgoals, or progress of one name."""
+    """Group rows by what they label: stages, success, subgoals, or progress of one name."""
     found: dict[tuple[str, str], list[Label]] = {}
     for row in rows:
         found.setdefault((row.kind, row.name if row.kind == "progress" else ""), []).append(row)

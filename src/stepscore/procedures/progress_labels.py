@@ -29,8 +29,8 @@ from stepscore.procedures.stage_progress import (
     procvlm_progress,
     procvlm_sub_tasks,
     sarm_progress,
+    temporal_proportions,
 )
-from stepscore.procedures.stage_proportions import temporal_proportions
 from stepscore.procedures.visual_change import phash_similarity, visual_change
 from stepscore.types import FloatArray
 
@@ -44,11 +44,12 @@ class ProgressLabelOptions:
 
     Attributes:
         method: ``procvlm`` and ``sarm`` as published, ``robust`` (ours), or ``linear`` in time.
-        prior: The stages' shares of progress: ``equal``, or SARM's by ``paper`` or ``lerobot``; if not given,
-            ``paper`` for sarm and ``equal`` for robust. procvlm has its own.
+        prior: The stages' shares of progress: ``equal``, or SARM's by ``paper`` or ``lerobot``; by default
+            ``paper`` for
+        sarm and ``equal`` for robust. procvlm has its own.
         scheme: Which subtask columns of a LeRobot dataset; see ``stage_spans``.
-        view: The camera whose change is measured; the main view if not given.
-        assume_success: Count episodes without a success label as successes, as demonstrations are.
+        view: The camera to measure change on; the main view by default.
+        assume_success: Count episodes without a success label as successes, like demonstrations.
     """
 
     method: Method
@@ -66,18 +67,13 @@ class ProgressLabelOptions:
 
 @dataclass(frozen=True)
 class EpisodeProgress:
-    """Labelled progress of one episode.
-
-    Attributes:
-        times: Timestamp of every frame in seconds, shape (n,).
-        progress: Its label, 0..1, shape (n,).
-    """
+    """Labelled progress, 0..1, at every frame of one episode."""
 
     times: FloatArray
     progress: FloatArray
 
     def rows(self, name: str, author: str, fps: float | None = None) -> tuple[Label, ...]:
-        """Return rows of the labels table: of every frame, or of those shown every 1/fps seconds and the last."""
+        """Return rows of the labels table for every frame, or for one every 1/fps seconds and the last."""
         picked = np.arange(len(self.times))
         if fps is not None:
             picked = np.unique(np.append(sample_indices(self.times, name, fps=fps), picked[-1:]))
@@ -91,13 +87,11 @@ class EpisodeProgress:
 
 @dataclass(frozen=True)
 class ProgressLabels:
-    """Progress labels of the episodes of a source.
+    """Progress labels of the episodes of a source, by episode id.
 
     Attributes:
-        progress: Labels by episode id.
-        errors: Why an episode has none, by episode id.
-        notes: Tolerated problems with the stages of labelled episodes, by episode id: gaps, and stages in
-            another order.
+        errors: Why an episode has none.
+        notes: Tolerated problems with the stages of labelled episodes.
     """
 
     progress: Mapping[str, EpisodeProgress]
@@ -106,7 +100,7 @@ class ProgressLabels:
 
 
 class Outcome(NamedTuple):
-    """Whether the task is done at the last frame, and whether it was at some time; ``None`` for unknown."""
+    """Whether the task is done at the last frame, and whether it ever was; ``None`` if unknown."""
 
     at_end: bool | None
     ever: bool | None
@@ -130,15 +124,14 @@ def label_progress(
 ) -> ProgressLabels:
     """Label the progress of every episode whose stages allow it.
 
-    Shares are taken over the episodes of a task that did not fail, the usual change of a stage over all that
-    completed it. Where the labels say when the last subgoal is true, that time belongs to no stage.
+    Shares come from the episodes of a task that did not fail, the usual change of a stage from all that
+    completed it. If labels say when the last subgoal is true, that time belongs to no stage.
 
     Args:
-        episodes: The rollouts, with their stage labels joined.
-        options: The method and its options.
-        vocabulary: The stages of each task in order, from ``read_subgoals``; a stage of another name is an
-            error. Without it the procedure is the order in which stages are first done.
-        on_done: Called with the id of each episode once its stages and frames have been read.
+        vocabulary: The stages of each task in order, from ``read_subgoals``; other names are errors. Without
+            it, stages
+        are ordered by when they are first done.
+        on_done: Called with the id of each episode that has been read.
     """
     tasks: dict[str, list[_MethodInput]] = {}
     errors: dict[str, str] = {}
@@ -165,12 +158,7 @@ def label_progress(
 def why_not_in_shards(
     options: ProgressLabelOptions, vocabulary: Mapping[str, TaskSubgoals] | None
 ) -> str | None:
-    """Return why episodes cannot be labelled apart from the others of their task; ``None`` where they can.
-
-    Args:
-        options: The method and its options.
-        vocabulary: The stages of each task in order, if they are given.
-    """
+    """Return why episodes cannot be labelled without the others of their task; ``None`` if they can."""
     method = options.method
     if method == "linear":
         return None
@@ -189,7 +177,7 @@ def why_not_in_shards(
 
 
 def stage_names(episode: Episode, vocabulary: Mapping[str, TaskSubgoals] | None) -> tuple[str, ...] | None:
-    """Return the stage names allowed for an episode's task; ``None`` where there is no vocabulary at all."""
+    """Return the allowed stage names of an episode's task; ``None`` without a vocabulary."""
     if vocabulary is None:
         return None
     entry = find_subgoals(vocabulary, episode.task, episode.instruction)
@@ -213,7 +201,7 @@ def labelled_outcome(labels: Labels) -> Outcome:
 
 
 def _read_input(episode: Episode, named: Sequence[str] | None, options: ProgressLabelOptions) -> _MethodInput:
-    """Return what a method needs of an episode; an EpisodeError names what is missing."""
+    """Return what a method needs of an episode; raise EpisodeError for what is missing."""
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video, so no frames to label.")
     view = episode.view(options.view or episode.main_view)
@@ -241,7 +229,7 @@ def _read_input(episode: Episode, named: Sequence[str] | None, options: Progress
 
 
 def _measure(view: View, method: Method) -> FloatArray:
-    """Return what a method measures on the frames, one number a frame; empty where it needs no frames."""
+    """Return one measurement per frame for a method; empty if it needs no frames."""
     if method == "procvlm":
         return phash_similarity(view)
     return visual_change(view) if method == "robust" else np.empty(0)
@@ -282,9 +270,9 @@ def _label_task(
 
 
 def _outcome(entry: _MethodInput, procedure: Sequence[str]) -> tuple[bool, bool]:
-    """Return whether the task is done at the end, and at some time.
+    """Return whether the task is done at the end, and whether it ever was.
 
-    Where only ``ever`` is labelled, it is done at the end if nothing but its last stage came last.
+    If only ``ever`` is labelled, it is done at the end if the last stage comes last.
     """
     at_end, ever = entry.outcome
     if at_end is None:

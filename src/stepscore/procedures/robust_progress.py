@@ -1,15 +1,15 @@
-"""Our progress labels: they stand still where the image does, and fall where a stage is undone.
+"""Our progress labels: constant while the image is still, and falling when a stage is undone.
 
-Every stage of the procedure has a place, from P_k to P_{k+1}, which it keeps however often it is done. Spans
-give the place at each time, the measured visual change how progress moves inside it:
+Every stage of the procedure has a fixed interval, from P_k to P_{k+1}. Spans give the stage at each time; the
+measured visual change moves progress inside its interval:
 
-- A stage that is completed rises from P_k to P_{k+1} with its share of the change so far. Nothing is added to
-  the change, so what is frozen earns nothing.
-- A stage that is not completed (the next one is lower, or the episode failed in it) approaches m = 0.7 of
-  its place as m (1 - exp(-change / (m usual))), the usual change being that of its completed runs: at first
-  it moves as they do, and it never arrives, since a motion that completes nothing need not lead anywhere.
-- A stage come back to from a later one begins at its end, since what came after it is undone. It sinks
-  towards P_k with the change; where it is completed again, for half of the change, and rises for the rest.
+- A completed stage rises from P_k to P_{k+1} with its share of the change so far, so a frozen image earns
+  nothing.
+- An uncompleted stage (a lower one follows, or the episode failed in it) approaches m = 0.7 of its interval
+  as m (1 - exp(-change / (m usual))), with the usual change of its completed runs: it starts like them but
+  never arrives.
+- A stage revisited after a later one starts at its end and sinks towards P_k with the change. If it is
+  completed again, it sinks for half of the change and rises for the rest.
 - A task that was done and then undone within its last stage rises to 1 there and sinks again.
 - Between stages progress is constant. The last frame of a success is 1; a failure stays where it stopped.
 """
@@ -28,19 +28,16 @@ from stepscore.procedures.stage_progress import breakpoints
 from stepscore.types import FloatArray
 
 UNFINISHED_SHARE = 0.7
-"""Share of its place that a stage which is not completed approaches."""
+"""Share of its interval that an uncompleted stage approaches."""
 
 
 class Visit(NamedTuple):
-    """One span as frames at a place of the procedure.
+    """One span as frames at a stage of the procedure.
 
     Attributes:
-        place: Index of the stage in the procedure, from 0.
-        first: Index of its first frame.
         end: Index after its last frame.
-        completed: Whether it was carried out to its end.
-        undone: Whether it was come back to from a later stage.
-        peaked: Whether the task was done somewhere inside it, and undone again.
+        undone: Whether a later stage came before it.
+        peaked: Whether the task was done inside it, and undone again.
     """
 
     place: int
@@ -61,19 +58,18 @@ def robust_progress(
     reached: bool = False,
     usual: Mapping[str, float] | None = None,
 ) -> FloatArray:
-    """Return the progress at every frame, shape (n,), 0..1; the rules are in this module's docstring.
+    """Return the progress at every frame, shape (n,), 0..1, by the rules in this module's docstring.
 
     Args:
-        spans: The episode's stages by time; a name may come again.
-        shares: Share of each stage of the procedure by name, in order.
-        times: Timestamp of every frame in seconds.
+        spans: The episode's stages by time; names may repeat.
+        shares: Share of each stage of the procedure, in order.
         change: How much the image changed at every frame, at least 0 (``visual_change``).
         succeeded: Whether the task is done at the last frame.
-        reached: Whether it was done at some time; then time without a stage after the procedure's last one
-            is time in which it was done.
-        usual: The change that a completed run of each stage takes, from ``usual_change``. The episode's own
-            completed runs fill in for stages it lacks; where nothing is known, an unfinished stage does not
-            move.
+        reached: Whether it was ever done; time without a stage after the procedure's last one then counts as
+            done.
+        usual: The change of a completed run of each stage, from ``usual_change``. The episode's own completed
+            runs fill
+        gaps; a stage without either does not move if unfinished.
     """
     at, moved = np.asarray(times, dtype=np.float64), np.asarray(change, dtype=np.float64)
     if moved.shape != at.shape or np.any(~(moved >= 0)):
@@ -99,7 +95,7 @@ def robust_progress(
 
 
 def _path(visit: Visit, so_far: FloatArray, levels: tuple[float, float, float], usual: float) -> FloatArray:
-    """Return progress along a visit, by the change so far; levels: stage's start, visit's start, stage's end."""
+    """Return progress along a visit by the change so far; levels: stage's start, visit's start, stage's end."""
     low, start, high = levels
     total = so_far[-1] if len(so_far) else 0.0
     share = so_far / total if total > 0 else np.zeros(len(so_far))
@@ -128,11 +124,11 @@ def visits(
     succeeded: bool,
     reached: bool = False,
 ) -> tuple[Visit, ...]:
-    """Return the spans as visits of the procedure's stages, neighbouring ones of one stage joined.
+    """Return the spans as visits of the procedure's stages, joining consecutive ones of one stage.
 
-    A visit is completed where a later stage follows, where it is the last of a success, and, if the task was
-    ``reached``, where it is the procedure's last stage and frames without a stage separate it from the next.
-    If it was reached and no visit of the last stage is completed, it was reached in the longest of them.
+    A visit is completed if a later stage follows, if it is the last of a success, or, if the task was
+    ``reached``, if it is the procedure's last stage and a gap follows. If the task was reached without a
+    completed visit of the last stage, it was reached in the longest of them.
     """
     if not spans:
         raise EpisodeError("There are no stages to take progress from.")
@@ -166,13 +162,7 @@ def visits(
 def usual_change(
     episodes: Sequence[Sequence[Visit]], change: Sequence[FloatArray], names: Sequence[str]
 ) -> dict[str, float]:
-    """Return the median change of the completed first runs of each stage, over episodes; only stages that have one.
-
-    Args:
-        episodes: The visits of each episode.
-        change: The change at each frame of each episode.
-        names: The stages of the procedure, in order.
-    """
+    """Return the median change of the completed first runs of each stage, over episodes."""
     changes: dict[str, list[float]] = {}
     for visited, moved in zip(episodes, change, strict=True):
         for name, amount in _completed_change(visited, moved, names).items():
@@ -181,7 +171,7 @@ def usual_change(
 
 
 def _completed_change(visited: Sequence[Visit], change: FloatArray, names: Sequence[str]) -> dict[str, float]:
-    """Return the change of an episode's first completed run of each stage, one that undid nothing."""
+    """Return the change of the first completed run of each stage that undid nothing."""
     changes: dict[str, float] = {}
     for visit in visited:
         if visit.completed and not visit.undone:

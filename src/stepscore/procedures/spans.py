@@ -1,17 +1,17 @@
 """Stage spans of an episode, and the problems with them.
 
-Readers turn every source into stage labels: manifests, labels files, LeRobot's subtask columns (sparse, dense
-and unprefixed) and ``language_persistent`` rows, Robo-Dopamine's keyframes. Here they are taken from an
-episode and checked against a closed vocabulary. Problems are reported; nothing is moved, cut or renamed.
+Readers turn every source into stage labels: manifests, labels files, LeRobot's subtask columns and
+``language_persistent`` rows, Robo-Dopamine's keyframes. This module checks them against a vocabulary.
+Problems are reported; nothing is moved, cut or renamed.
 
 =================  ==========================================================================
 problem            meaning
 =================  ==========================================================================
-end before start   the stage ends where it starts or before, or a time is not a number
+end before start   the stage ends at or before its start, or a time is not a number
 outside            it runs beyond the episode
 wrong time order   it is listed after a stage that starts later
-overlap            it starts before the stage before it ends
-gap                between it and the stage before it there is time that belongs to none
+overlap            it starts before the previous stage ends
+gap                there is time without a stage before it
 unknown name       it is not in the vocabulary
 wrong order        it follows a stage that comes later in the vocabulary
 =================  ==========================================================================
@@ -31,14 +31,14 @@ ProblemKind = Literal[
     "end before start", "outside", "wrong time order", "overlap", "gap", "unknown name", "wrong order"
 ]
 TOLERATED: frozenset[ProblemKind] = frozenset({"gap", "wrong order"})
-"""Problems that leave the stages usable: time without a stage, and perhaps something undone."""
+"""Problems that leave the stages usable."""
 
 SPAN_TOLERANCE_S = 1e-9
-"""Seconds by which two written times may differ and still be equal."""
+"""Largest difference in seconds of two equal times."""
 
 
 class SpanProblem(NamedTuple):
-    """A problem with one span: its kind, the stage's name, and a sentence that says where."""
+    """A problem with one span: its kind, the stage's name, and a sentence that locates it."""
 
     kind: ProblemKind
     stage: str
@@ -49,9 +49,9 @@ def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...
     """Return the episode's stages by start time.
 
     Args:
-        episode: An episode with its labels joined.
-        scheme: Which of a LeRobot dataset's annotations: ``"sparse"``, ``"dense"`` or ``"subtask"`` (the
-            unprefixed columns). Without it the labels joined last, else the first of these that exists.
+        scheme: Which annotations of a LeRobot dataset: ``"sparse"``, ``"dense"`` or ``"subtask"`` (the
+            unprefixed
+        columns). By default the labels joined last, else the first of these that exists.
 
     Raises:
         EpisodeError: The episode has no stages.
@@ -72,10 +72,7 @@ def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...
 
 
 def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
-    """Return when the task was done: the (start, end) seconds in which its last subgoal is labelled true.
-
-    Empty where that is not known.
-    """
+    """Return the (start, end) seconds in which the last subgoal is labelled true; empty if unknown."""
     last = episode.subgoals[-1].name if episode.subgoals else None
     return tuple(
         (row.start_s, row.end_s)
@@ -85,10 +82,7 @@ def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
 
 
 def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) -> tuple[Stage, ...]:
-    """Return the stages without the time in which the task was done, when nothing is left to do.
-
-    Labels often let the last stage continue after success.
-    """
+    """Return the stages without the time in which the task was done: labels often let the last stage go on."""
     pieces = list(spans)
     for start_s, end_s in done:
         cut = [
@@ -100,7 +94,7 @@ def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) ->
 
 
 def _schemes(episode: Episode) -> Iterator[tuple[str, tuple[Stage, ...]]]:
-    """Yield the annotations of a LeRobot dataset: one became the labels, others are in the metadata."""
+    """Yield the annotations of a LeRobot dataset: one became the labels, the others are in the metadata."""
     authors = {row.author for row in episode.labels.rows if row.kind == "stage"}
     for scheme, column in (
         ("sparse", "sparse_subtask_names"),
@@ -125,13 +119,13 @@ def span_problems(
     duration_s: float | None = None,
     gap_s: float = SPAN_TOLERANCE_S,
 ) -> tuple[SpanProblem, ...]:
-    """Return every problem with the spans as they are listed, in that order; empty where there is none.
+    """Return every problem with the spans, in order.
 
     Args:
         spans: The stages in the order in which they were stated.
-        vocabulary: The only names allowed, in the order of the procedure; any name without it.
+        vocabulary: The only allowed names, in the order of the procedure; any name by default.
         duration_s: The episode's length; with it, time before the first and after the last stage is a gap.
-        gap_s: A gap of up to this many seconds is not reported.
+        gap_s: Longest gap that is not reported.
     """
     return tuple(_problems(spans, vocabulary, duration_s, gap_s))
 
@@ -144,7 +138,7 @@ def check_spans(
     duration_s: float | None = None,
     allow: Collection[ProblemKind] = (),
 ) -> tuple[Stage, ...]:
-    """Return the spans; an EpisodeError names every problem with them that is not among ``allow``."""
+    """Return the spans; raise EpisodeError for problems that ``allow`` does not name."""
     problems = [p for p in span_problems(spans, vocabulary, duration_s=duration_s) if p.kind not in allow]
     if problems:
         listed = " ".join(f"({number}) {p.kind}: {p.text}" for number, p in enumerate(problems, start=1))

@@ -1,26 +1,28 @@
 """Progress labels from stages: ProcVLM's and SARM's as published, and a linear one to compare with.
 
-Pure functions of spans, times and measured change. Ours is in ``robust_progress.py``.
+Pure functions of spans, times and measured change. Our method is in ``robust_progress.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.episodes import Stage, first_frame_from
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.metrics import procedure_order
 from stepscore.types import FloatArray
 
 NO_STAGE = ("done", "done.", "not done", "not done.")
-"""Names that ProcVLM gives to frames of no stage."""
+"""ProcVLM's names for frames without a stage."""
 NOT_DONE_SCALE = 0.75
-"""Factor of ProcVLM's one-shot annotator on the labels of an unfinished task (success_cutoff)."""
+"""Factor of ProcVLM's one-shot annotator for unfinished tasks (success_cutoff)."""
 _LAST_TAU = 0.999
-"""LeRobot's in-stage progress at the end of the last stage, so that it stays below the next whole number."""
+"""LeRobot's in-stage progress at the end of the last stage: just below the next integer."""
 
 
 def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> FloatArray:
@@ -34,8 +36,8 @@ def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> 
     - dp_i = w_k d_i / (sum of d over the stage),
     - p_t = sum_{i < t} dp_i / sum_i dp_i.
 
-    So the last label is 1 only where a frame without a stage follows; d_i is at least 0.5, so a static image
-    earns nearly as much as a moving one; and no label is ever lower than the one before.
+    So the last label is 1 only if a frame without a stage follows; a static image earns nearly as much as a
+    moving one, since d_i is at least 0.5; and labels never fall.
 
     Args:
         sub_tasks: The stage's name at every frame; ``None``, empty, ``done`` or ``not done`` for no stage.
@@ -60,8 +62,8 @@ def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> 
 def procvlm_sub_tasks(spans: Sequence[Stage], times: ArrayLike, *, done: bool) -> list[str]:
     """Return the stage's name at every frame, as ProcVLM flattens spans (sub_task_utils.py, 5a8c6b2).
 
-    A stage holds from the end of the one before it, gaps included, up to the frame at which it is complete;
-    frames after the last are ``done``, or still the last stage where the task was not done.
+    A stage lasts from the end of the previous one, gaps included, to the frame at which it is complete. Later
+    frames are ``done``, or the last stage if the task was not done.
     """
     at = np.asarray(times, dtype=np.float64)
     if not spans:
@@ -80,16 +82,14 @@ def sarm_stage_tau(
 ) -> FloatArray:
     """Return SARM's target y = k + tau at each time, shape (n,), as LeRobot 0.6 computes it (sarm_utils.py).
 
-    Inside a stage tau = (t - start) / (end - start); where two stages share a timestamp, the earlier holds.
-    Before the first stage y = 0; after the last, and wherever the last stage of the procedure is complete,
-    K - 1 + 0.999; in a gap it is the end of the stage before. With a single stage (K = 1) the spans are not
-    used: y is linear in time. LeRobot takes an unknown name for stage 0; here it is an error.
+    Inside a stage tau = (t - start) / (end - start); at a shared timestamp the earlier stage counts. Before
+    the first stage y = 0; after the last, and once the procedure's last stage is complete, K - 1 + 0.999; in
+    a gap, the end of the previous stage. With K = 1 spans are ignored and y is linear in time. An unknown
+    name, which LeRobot takes for stage 0, is an error.
 
     Args:
-        spans: The episode's stages by time.
         names: The procedure's K stages, in order.
-        times: Timestamps in seconds.
-        last_s: Time of the episode's last frame, for K = 1; the last of ``times`` if not given.
+        last_s: Time of the episode's last frame, for K = 1; the last of ``times`` by default.
     """
     at = np.asarray(times, dtype=np.float64)
     places = {name: place for place, name in enumerate(names)}
@@ -120,12 +120,6 @@ def sarm_progress(
 
     phi = P_k + tau (P_{k+1} - P_k), with P_0 = 0, P_{k+1} = P_k + alpha_k and P_K = 1 (LeRobot 0.6,
     normalize_stage_tau). Shares (.1, .3, .6) and y = 1.5 give 0.25.
-
-    Args:
-        spans: The episode's stages by time.
-        alphas: Share of each stage by name, in the order of the procedure; see ``temporal_proportions``.
-        times: Timestamps in seconds.
-        last_s: As in :func:`sarm_stage_tau`.
     """
     return stage_tau_progress(sarm_stage_tau(spans, list(alphas), times, last_s), list(alphas.values()))
 
@@ -150,10 +144,66 @@ def breakpoints(shares: Sequence[float]) -> FloatArray:
 
 
 def linear_progress(times: ArrayLike, last_s: float) -> FloatArray:
-    """Return elapsed time over the episode's duration, shape (n,): a label independent of the task."""
+    """Return elapsed time over the episode's duration, shape (n,): a label that ignores the task."""
     at = np.asarray(times, dtype=np.float64)
     return np.clip(at / last_s, 0.0, 1.0) if last_s > 0 else np.zeros(len(at))
 
 
 def _is_stage(name: str | None) -> bool:
     return bool(name) and str(name).lower() not in NO_STAGE
+
+
+Prior = Literal["paper", "lerobot"]
+
+
+def temporal_proportions(
+    episodes: Sequence[Sequence[Stage]], names: Sequence[str] | None = None, prior: Prior = "paper"
+) -> dict[str, float]:
+    """Return each stage's share of the task, summing to 1, in the order of the procedure (SARM).
+
+    With L_ik the seconds of stage k in episode i and T_i = sum_k L_ik, two priors are published. They differ
+    if an episode lacks a stage: (a 5 s, b 5 s) and (a 10 s) give a = 0.75 by the paper, and a = 0.6 by
+    LeRobot's code.
+
+    - ``"paper"``: alpha_k = 1/M sum_i L_ik / T_i over all M episodes (SARM, arXiv 2509.25358, eq. 1). A
+      missing stage counts 0; the seconds of a repeated one add up.
+    - ``"lerobot"``: the mean of L_ik / T_i over the episodes that contain k, divided by the sum of these
+      means (LeRobot 0.6, subtask_annotation.py). The last seconds of a repeated stage count.
+
+    LeRobot's annotator writes whole seconds; here seconds are used as annotated.
+
+    Args:
+        episodes: The stages of each episode; those without any are left out.
+        names: The procedure; a stage that no episode has gets share 0. By default, stages by when they are
+            first done.
+
+    Raises:
+        EpisodeError: No episode has stages, or one has a stage that is not in ``names``.
+    """
+    if prior not in get_args(Prior):
+        raise UnknownNameError("prior", prior, get_args(Prior))
+    annotated = [spans for spans in episodes if spans]
+    order = list(names) if names is not None else procedure_order(annotated)
+    if not annotated:
+        raise EpisodeError("No episode has stages to take proportions from.")
+    shares = [_shares(spans, prior) for spans in annotated]
+    unknown = next((name for episode in shares for name in episode if name not in order), None)
+    if unknown is not None:
+        raise UnknownNameError("stage", unknown, order)
+    if prior == "paper":
+        alphas = {name: sum(s.get(name, 0.0) for s in shares) / len(shares) for name in order}
+    else:
+        held = {name: [s[name] for s in shares if name in s] for name in order}
+        alphas = {name: sum(values) / len(values) if values else 0.0 for name, values in held.items()}
+    total = sum(alphas.values())
+    return {name: alpha / total for name, alpha in alphas.items()}
+
+
+def _shares(spans: Sequence[Stage], prior: Prior) -> Mapping[str, float]:
+    """Return each stage's share of the annotated seconds of one episode."""
+    total = sum(span.end_s - span.start_s for span in spans)
+    seconds: dict[str, float] = {}
+    for span in spans:
+        earlier = seconds.get(span.name, 0.0) if prior == "paper" else 0.0
+        seconds[span.name] = earlier + span.end_s - span.start_s
+    return {name: length / total for name, length in seconds.items()}

@@ -1,10 +1,9 @@
 """How much a view changes from frame to frame, measured on small images.
 
-Two measures. ProcVLM compares perceptual hashes of neighbouring frames. Ours sums how far pixels depart from
-their resting value and ignores noise, so that a frozen image measures 0 even where the codec makes it
-flicker, and a slow motion measures as much as a fast one over the same path.
-
-Frames are decoded in batches and dropped; one number a frame is kept.
+ProcVLM compares perceptual hashes of neighbouring frames. Our measure sums how far pixels depart from their
+resting value and ignores noise: a frozen image measures 0 even if the codec makes it flicker, and a slow
+motion as much as a fast one along the same path. Frames are decoded in batches; only one number per frame is
+kept.
 """
 
 from __future__ import annotations
@@ -19,24 +18,25 @@ from stepscore.episodes import View
 from stepscore.types import FloatArray, Frames
 
 CHANGE_SIZE = 64
-"""Longer side in pixels of the images that are compared."""
+"""Longer side in pixels of the compared images."""
 NOISE_LEVELS = 8.0
-"""Grey levels (of 255) that a pixel must have changed to count: above what codecs do to a static image."""
+"""Grey levels (of 255) that a pixel must change to count: more than codecs change a static image."""
 
 _HASH_SIZE, _HASH_FREQUENCIES = 32, 8
 _BATCH_BYTES = 48 * 2**20
-"""Most bytes of decoded frames in memory at a time."""
+"""Most bytes of decoded frames in memory."""
 
 
 def phash_similarity(view: View, size: int | None = None) -> FloatArray:
-    """Return the similarity of each frame to the one before it, 0..1, shape (n_frames,); NaN for the first.
+    """Return the similarity of each frame to the previous one, 0..1, shape (n_frames,); NaN for the first.
 
-    1 - hamming / 64 of the pHashes (ProcVLM, common.py: imagehash.phash).
+    1 - hamming / 64 of the pHashes (ProcVLM, common.py: imagehash.phash); ProcVLM uses the third-person
+    camera.
 
     Args:
-        view: The camera; ProcVLM takes the third-person one.
-        size: Longer side to decode at; ``None`` hashes the recorded frames, as published. 128 takes half
-            the time and changes the hash of every fourth frame by a bit.
+        size: Longer side to decode at; ``None`` hashes the recorded frames, as published. 128 takes half the
+            time and
+        changes the hash of every fourth frame by a bit.
     """
     similarity = np.full(view.info().n_frames, np.nan)
     previous: np.ndarray[Any, np.dtype[np.bool_]] | None = None
@@ -73,14 +73,8 @@ def _cosines() -> FloatArray:
 def visual_change(view: View, size: int = CHANGE_SIZE, noise: float = NOISE_LEVELS) -> FloatArray:
     """Return how much each frame changed, in grey levels per pixel, shape (n_frames,); 0 for the first.
 
-    Every pixel has a resting value. Where a frame departs from it by more than ``noise``, the departure
-    counts and becomes the new resting value; smaller ones wait, so that noise never adds up and slow motion
-    does.
-
-    Args:
-        view: The camera.
-        size: Longer side of the compared images in pixels; small ones average noise away.
-        noise: Grey levels that are taken for noise; 0 counts everything.
+    Every pixel has a resting value. A departure of more than ``noise`` grey levels counts and becomes the new
+    resting value; smaller ones wait, so that slow motion adds up and noise does not.
     """
     change = np.zeros(view.info().n_frames)
     resting: FloatArray | None = None
@@ -96,7 +90,7 @@ def visual_change(view: View, size: int = CHANGE_SIZE, noise: float = NOISE_LEVE
 
 
 def _batches(view: View, size: int | None) -> Iterator[tuple[int, Frames]]:
-    """Yield consecutive frames that fit in ``_BATCH_BYTES``, with the index of the first."""
+    """Yield batches of consecutive frames that fit in ``_BATCH_BYTES``, with the index of the first."""
     info = view.info()
     longer = max(info.width, info.height)
     scale = 1.0 if size is None else size / longer

@@ -12,8 +12,7 @@ from scipy.stats import kendalltau
 
 import stepscore
 from stepscore.analysis import agreement_with_baselines
-from stepscore.analysis.against_labels.curves import _stage_measures
-from stepscore.analysis.against_labels.levels import level_estimate
+from stepscore.analysis.against_labels.curves import _stage_measures, level_estimate
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.judges import Ask

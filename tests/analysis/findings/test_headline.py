@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepscore.analysis import Opening, measure_episodes, opening_sentences
-from stepscore.analysis.findings.ranking_words import SUCCEEDS, tier_sentences, tiers_of
+from stepscore.analysis.findings.phrases import SUCCEEDS, tier_sentences, tiers_of
 from tests.analysis.findings.planted import Outcomes, planted
 
 

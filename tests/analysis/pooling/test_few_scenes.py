@@ -27,8 +27,7 @@ from stepscore.cli.results import metrics as metrics_command
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.stats import estimate_within_scenes, mean_estimate, wilson_interval
 from stepscore.metrics.stats.intervals import robust_t_interval
-from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import draw_sample, mean_of
 from stepscore.report import page_data
 from stepscore.runs import Run
 from tests.analysis.pooling.few_scenes import FOUR, SIX, THREE, Counts, tried

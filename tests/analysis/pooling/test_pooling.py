@@ -36,7 +36,7 @@ class TestRepeatedEpisodes:
         both = measure_episodes([one, again])
         assert len(both) == 12
         assert both.notes == (
-            "12 episodes stand in more than one of these runs with the same judgement, and count once.",
+            "12 episodes are in more than one of these runs with the same judgement, and count once.",
         )
         assert values(stepscore.measure([one, again]), "MP") == values(stepscore.measure(one), "MP")
 
@@ -69,7 +69,7 @@ class TestRepeatedEpisodes:
         runs = [write_run(tmp_path / "a", 6, steps=10), write_run(tmp_path / "b", 6, steps=10, change=lower)]
         with pytest.raises(OptionError, match="00003 has two judgements of recorded under one protocol"):
             measure_episodes(runs)
-        with pytest.raises(OptionError, match="give one of the runs"):
+        with pytest.raises(OptionError, match="Pass only one of these runs"):
             stepscore.compare(runs)
 
     def test_the_last_digits_of_another_batch_size_are_not_another_curve(self, tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ class TestJudgesAreNeverAveraged:
         self, two: list[stepscore.runs.Run]
     ) -> None:
         with pytest.raises(
-            OptionError, match=r"never averaged. Compare them: --by judge; or each: --by policy,judge"
+            OptionError,
+            match=r"never averaged. Compare them with --by judge; or .* each with --by policy,judge",
         ):
             stepscore.compare(two, "policy")
         assert stepscore.compare(two, "judge", metrics=["MP"])[0].comparison.paired

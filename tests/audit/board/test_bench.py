@@ -161,7 +161,7 @@ def test_the_same_command_judges_nothing_again_and_another_one_adds_its_judges(t
 
 def test_a_folder_with_rows_of_other_data_is_refused_before_anything_is_judged(tmp_path: Path) -> None:
     bench(make_benchmark(tmp_path, limit=4), open_entries([]), tmp_path / "BOARD")
-    with pytest.raises(RunError, match="rows of other data"):
+    with pytest.raises(RunError, match="rows measured on other data"):
         bench(make_benchmark(tmp_path, limit=5), open_entries([]), tmp_path / "BOARD")
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from stepscore.audit.board import Points
+from stepscore.audit.board.question_scores import question_videos, score_questions
 from stepscore.audit.board.questions import (
     KINDS,
     Question,
     StageSpan,
     make_questions,
-    question_videos,
     read_questions,
-    score_questions,
     write_questions,
 )
 from stepscore.episodes import Episode, open_episodes
@@ -167,5 +166,5 @@ def test_two_questions_of_one_id_and_no_questions_are_refused(tmp_path: Path) ->
 
 def test_a_question_about_an_episode_that_is_not_there_is_refused(episodes: list[Episode]) -> None:
     questions = make_questions(episodes, most=2)
-    with pytest.raises(ManifestError, match="does not have"):
+    with pytest.raises(ManifestError, match="is not in the source"):
         question_videos(questions, {})

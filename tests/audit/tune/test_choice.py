@@ -11,7 +11,7 @@ from stepscore.audit.pareto import pareto_front
 from stepscore.audit.tune import TrialCost, make_grid
 from stepscore.audit.tune.choice import cheapest_by, decided
 from stepscore.audit.tune.grid import trial_name
-from stepscore.audit.tune.split import scene_of, split_scenes, task_of
+from stepscore.audit.tune.scene_split import scene_of, split_scenes, task_of
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges import get_judge
 from stepscore.types import Estimate

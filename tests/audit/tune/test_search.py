@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepscore.audit.tune import Tuned, tune, tune_tables
-from stepscore.audit.tune.split import scene_of, split_scenes
+from stepscore.audit.tune.scene_split import scene_of, split_scenes
 from stepscore.errors import BudgetError, OptionError
 from stepscore.models.calls import Budget
 from stepscore.runs import open_run
@@ -249,7 +249,7 @@ def test_a_trial_that_cannot_be_judged_is_left_out(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(OptionError, match="is no folder of a tuning"):
+    with pytest.raises(OptionError, match="is not a tuning folder"):
         tune(EPISODES, maker(PlantedModel()), OVER, tmp_path, options(tmp_path))
 
 
@@ -264,7 +264,7 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_asked(tmp_path: Path
     refused("nothing to tune", over={})
     refused("has a label of subgoal or success or progress", episodes=bare)
     refused("has a label of progress", metric="progress-mae")
-    refused("at least 2 are needed", episodes=EPISODES[:2])
+    refused("needs at least 2", episodes=EPISODES[:2])
     refused("share", share=1.0)
     refused("All success labels", episodes=[EPISODES[0], EPISODES[3], EPISODES[6]], metric="success-auc")
     refused("frames", over={"frames": [8, -1]})

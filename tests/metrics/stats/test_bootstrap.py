@@ -20,8 +20,7 @@ from stepscore.metrics.stats.bootstrap import (
     rows_of,
     statistic_acceleration,
 )
-from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import draw_sample, mean_of
 
 
 def spearman(x, y):

@@ -20,8 +20,7 @@ from stepscore.metrics.stats import (
     statistic_estimate,
     wilson_interval,
 )
-from stepscore.metrics.stats.linear_statistic import mean_of, weighted_sum
-from stepscore.metrics.stats.sample import draw_sample, pool_lonely
+from stepscore.metrics.stats.sample import draw_sample, mean_of, pool_lonely, weighted_sum
 
 RATES = np.arange(5, 96) / 100
 

@@ -24,8 +24,7 @@ from stepscore.metrics.stats import (
     studentised,
 )
 from stepscore.metrics.stats.large_samples import MANY_EPISODES, cornish_fisher_bca, linear_is_large
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import LinearStatistic, draw_sample, mean_of
 from stepscore.types import FloatArray
 
 TASKS = ["a", "b", "c", "d"]

@@ -10,8 +10,7 @@ import pytest
 from benchmarks.tables.small_samples import DESIGNS, SCENES, TASKS, alone, in_tasks
 from stepscore.metrics.stats import mean_estimate, rate_estimate, share_estimate, wilson_interval
 from stepscore.metrics.stats.intervals import robust_score_interval
-from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import draw_sample, mean_of
 from stepscore.metrics.stats.studentised import bootstrap_t_interval
 
 DROPS = np.array([0, 0, 0.02, 0, 0.31, 0, 0.05, 0, 0.12, 0.2])

@@ -12,8 +12,7 @@ from scipy import stats
 from benchmarks.tables.false_alarms import paired
 from benchmarks.tables.small_samples import shifted_to
 from stepscore.metrics.stats import compare_paired, compare_unpaired, sign_flip_test
-from stepscore.metrics.stats.linear_statistic import difference_of, mean_of
-from stepscore.metrics.stats.sample import draw_sample
+from stepscore.metrics.stats.sample import difference_of, draw_sample, mean_of
 from stepscore.metrics.stats.significance import Significance
 from stepscore.metrics.stats.studentised import (
     FALSE_ALARMS,

@@ -14,7 +14,7 @@ from stepscore.metrics.stats import compare_within_scenes, permutation_test
 from stepscore.metrics.stats.comparisons.unpaired import comparable_arms
 from stepscore.metrics.stats.comparisons.within_scenes_means import ShiftedPermutation
 from stepscore.metrics.stats.comparisons.within_scenes_rates import RatesWithinScenes, _rates_that_differ_by
-from stepscore.metrics.stats.linear_statistic import difference_of
+from stepscore.metrics.stats.sample import difference_of
 from stepscore.metrics.stats.significance import Stratum
 from stepscore.metrics.stats.studentised import bootstrap_t_interval, bootstrap_t_test
 

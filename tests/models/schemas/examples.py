@@ -22,7 +22,7 @@ from stepscore.models.schemas import (
     Word,
     Written,
 )
-from stepscore.procedures.answer_schemas import STEPS, SUBGOALS, stages_schema
+from stepscore.procedures.model_answers import STEPS, SUBGOALS, stages_schema
 from tests.fakes import episode
 from tests.judges.asked import judge_once
 from tests.judges.published.test_procvlm import GOALS

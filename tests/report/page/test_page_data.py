@@ -219,7 +219,7 @@ def test_an_episode_judged_differently_under_one_protocol_is_refused(tmp_path: P
         record["judgement"]["curve"]["progress"] = [0.5] * 4
 
     runs = [write_run(tmp_path / "a", 3, steps=4), write_run(tmp_path / "b", 3, steps=4, change=other)]
-    with pytest.raises(OptionError, match="One episode cannot count as two"):
+    with pytest.raises(OptionError, match="Pass only one of these runs"):
         page_data(runs)
 
 

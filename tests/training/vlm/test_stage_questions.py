@@ -17,7 +17,7 @@ from stepscore.models import Generate, Prompt, Request
 from stepscore.models.mock import MockModel
 from stepscore.models.schemas.patterns import Automaton
 from stepscore.procedures import AnnotateOptions, annotate_episodes
-from stepscore.procedures.answer_schemas import STEPS, stages_schema
+from stepscore.procedures.model_answers import STEPS, stages_schema
 from stepscore.runs import CallOptions
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.data.dataset import LabelledVideo, read_videos

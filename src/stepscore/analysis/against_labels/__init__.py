@@ -1,8 +1,7 @@
-"""A judge against labels beyond its verdicts: which policies it favours, its curves, and which answers to accept."""
+"""A judge against labels beyond its verdicts: policies it favours, its curves, and which answers to accept."""
 
 from stepscore.analysis.against_labels.abstention import Abstention, abstention
-from stepscore.analysis.against_labels.curves import curve_agreement, judged_stages
-from stepscore.analysis.against_labels.levels import level_estimate
+from stepscore.analysis.against_labels.curves import curve_agreement, judged_stages, level_estimate
 from stepscore.analysis.against_labels.policies import (
     PolicyAgreement,
     PolicyDifference,

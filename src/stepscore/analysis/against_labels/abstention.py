@@ -1,9 +1,8 @@
-"""Which verdicts on success to accept automatically, and which episodes to send to a person.
+"""Decide which success verdicts to accept automatically, and which episodes to send to a person.
 
-It rests on the calibrated success probability, on labelled episodes of scenes that the calibration map was not fitted
-on. The border of confidence, max(p, 1 - p), is chosen on nine tenths of the scenes as the lowest at which accepted
-verdicts are wrong in at most ``max_error``, and applied to the tenth: share and error are of episodes that had no
-part in the choice.
+Uses the calibrated success probability p of labelled episodes in scenes that the calibration map was not
+fitted on. The threshold on the confidence, max(p, 1 - p), is the lowest at which accepted verdicts are wrong
+in at most ``max_error``; it is chosen on nine tenths of the scenes and applied to the last tenth.
 """
 
 from __future__ import annotations
@@ -18,33 +17,25 @@ import numpy as np
 
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import GroupEstimate
-from stepscore.analysis.success.verdict import BY_PROBABILITY, was_fitted_on
+from stepscore.analysis.success_verdict import BY_PROBABILITY, was_fitted_on
 from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
-from stepscore.metrics import balanced_ece, reliability
-from stepscore.metrics.agreement import accept_threshold, risk_coverage
+from stepscore.metrics import accept_threshold, balanced_ece, reliability, risk_coverage
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
 FOLDS = 10
 MIN_EPISODES = 20
-"""Held-out episodes below which nothing is concluded."""
+"""Fewest held-out episodes for a conclusion."""
 BINS = 10
 SHARES = tuple(share / 10 for share in range(10, 0, -1))
-"""Shares of episodes at which the error is shown."""
+"""Shares of episodes at which the error is reported."""
 
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Episodes whose probability lies in one bin.
-
-    Attributes:
-        low: Lower edge.
-        high: Upper edge.
-        predicted: Their mean probability.
-        labelled: Share of them that succeeded.
-    """
+    """Episodes with a probability from ``low`` to ``high``: its mean, and the share that succeeded."""
 
     low: float
     high: float
@@ -54,13 +45,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class AcceptedShare:
-    """The surest verdicts.
-
-    Attributes:
-        coverage: Share of all that they are.
-        confidence: How sure the least sure of them is.
-        risk: Share of them that are wrong.
-    """
+    """The surest verdicts: their share of all, the lowest confidence among them, and the share that is wrong."""
 
     coverage: float
     confidence: float
@@ -72,16 +57,14 @@ class Abstention:
     """What to accept of one judge.
 
     Attributes:
-        judge: The judge's name.
-        max_error: The error allowed among accepted verdicts.
-        n: Labelled episodes with a calibrated probability, of scenes that the map was not fitted on.
-        left_out: Labelled episodes left out since the map was fitted on them or their scene.
-        bins: The reliability diagram; bins without an episode are left out.
-        ece: Expected calibration error.
-        balanced_ece: The same with successes and failures weighed equally, as the map weighs them.
-        shares: The error among the surest tenth, two tenths and so on, the whole first.
-        threshold: Border of confidence chosen on all episodes, for the next ones; infinite where none will do.
-        accepted: Share accepted by borders chosen on other scenes.
+        n: Labelled episodes with a calibrated probability, in scenes that the map was not fitted on.
+        left_out: Labelled episodes left out because the map was fitted on them or their scene.
+        bins: The reliability diagram without empty bins.
+        balanced_ece: With successes and failures weighed equally, as the map weighs them.
+        shares: The error among the surest verdicts, from all of them to the surest tenth.
+        threshold: Confidence to require of future verdicts, chosen on all episodes; infinite if none
+            suffices.
+        accepted: Share accepted by thresholds chosen on other scenes.
         error: Share of these that are wrong.
     """
 
@@ -139,15 +122,9 @@ class Abstention:
 
 
 def abstention(runs: Run | Sequence[Run], *, max_error: float = 0.05, seed: int = 0) -> list[Abstention]:
-    """Return what to accept of each judge; runs of one protocol are taken together, those uncalibrated left out.
-
-    Args:
-        runs: One run, or several.
-        max_error: Error allowed among accepted verdicts, above 0 and below 0.5.
-        seed: Seed of the folds.
-    """
+    """Return what to accept of each calibrated judge; runs of one protocol are combined."""
     if not 0 < max_error < 0.5:
-        raise OptionError(f"max-error is {max_error}; expected a share above 0 and below 0.5, as 0.05.")
+        raise OptionError(f"max-error must be above 0 and below 0.5, e.g. 0.05, got {max_error}.")
     together: dict[str, list[Run]] = {}
     for run in [runs] if isinstance(runs, Run) else runs:
         together.setdefault(run.protocol.hash, []).append(run)
@@ -203,7 +180,7 @@ def _probability(metrics: EpisodeMetrics, place: int) -> float:
 
 
 def _unit(row: EpisodeRow) -> str:
-    """Return what stays on one side: the scene, where several episodes share one."""
+    """Return what must stay in one fold: the scene, else the episode."""
     scene = row["pair"]
     return f"episode\0{row['episode_id']}" if scene is None else f"scene\0{task_of(row)}\0{scene}"
 
@@ -211,7 +188,7 @@ def _unit(row: EpisodeRow) -> str:
 def _accepted(
     units: Sequence[str], p: FloatArray, truth: FloatArray, max_error: float, seed: int
 ) -> np.ndarray[Any, Any]:
-    """Return whether each verdict is accepted by a border chosen without its scene."""
+    """Return whether each verdict is accepted by a threshold chosen without its scene."""
     order = sorted(set(units), key=lambda unit: hashlib.sha256(f"{seed}\0{unit}".encode()).digest())
     fold_of = {unit: number % FOLDS for number, unit in enumerate(order)}
     fold = np.array([fold_of[unit] for unit in units], dtype=np.int64)

@@ -2,32 +2,33 @@
 
 ======================  ===================================================================================
 progress MAE, CCC       distance to, and concordance with, the labelled progress at the curve's points
-progress tau            Kendall's tau-b with it: the order alone
+progress tau            Kendall's tau-b with it: only the order counts
 progress EPR            effective progress resolution in bits (ProcVLM), and that of the labels at the same points
-boundary F1             changes of stage by judge against those annotated, within 5 % of the length (ProcVLM's BF1@5)
-stage error             mean distance in stages between the judge's and the annotated one, at points inside of one
+boundary F1             judged against annotated changes of stage, within 5 % of the length (ProcVLM's BF1@5)
+stage error             mean distance in stages between the judge's stage and the annotated one
 ======================  ===================================================================================
 
-The judge's stage is its channel ``stage`` where it has as many stages as the task, else the one that its progress
-lies in when every stage of the task is an equal share.
+The judge's stage is its channel ``stage`` if it has as many stages as the task, else the stage in which its
+progress lies if all stages are equal shares.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from stepscore._progress import track
-from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode
 from stepscore.metrics import boundary_f1, epr, kendall_tau
+from stepscore.metrics.stats import mean_estimate
 from stepscore.runs import Run
-from stepscore.types import FloatArray
+from stepscore.types import Estimate, FloatArray
 
 MEASURES = (
     "progress MAE",
@@ -39,14 +40,14 @@ MEASURES = (
     "stage error",
 )
 BOUNDARY_TOLERANCE = 0.05
-"""Share of an episode's length within which a boundary is found (ProcVLM's BF1@5)."""
+"""Share of an episode's length within which a boundary counts as found (ProcVLM's BF1@5)."""
 
 Stages = Mapping[tuple[str, str], FloatArray]
-"""By run folder and episode: the number of the judge's stage at each point of its curve."""
+"""By run folder and episode: the judge's stage number at each point of its curve."""
 
 
 def judged_stages(run: Run) -> Stages:
-    """Return the stages that a run's judge states itself; empty where it states none."""
+    """Return the stages that a run's judge states itself; empty if it states none."""
     if "stage" not in run.channels:
         return {}
     return {(str(run.path), name): values for name, (_, values) in curves_by_episode(run.curves(), "stage")}
@@ -60,11 +61,7 @@ def curve_agreement(
 ) -> list[GroupEstimate]:
     """Estimate how far a judge's curves agree with labelled progress and stages; empty without such labels.
 
-    Args:
-        judge: The judge's name.
-        metrics: Of its episodes.
-        by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`.
-        stages: The judge's own stages, of :func:`judged_stages`.
+    ``stages`` are the judge's own, from :func:`judged_stages`.
     """
     values = {name: np.full(len(metrics), np.nan) for name in MEASURES}
     values["progress MAE"], values["progress CCC"] = (
@@ -110,7 +107,7 @@ def _measure(row: EpisodeRow, curve: EpisodeCurve, stages: Stages) -> dict[str, 
 
 
 def _stage_numbers(progress: FloatArray, n_stages: int, stated: FloatArray | None) -> FloatArray:
-    """Return the number of the judge's stage at each point; NaN where it is unknown."""
+    """Return the judge's stage number at each point; NaN where unknown."""
     if stated is not None and np.nanmax(stated, initial=-1.0) < n_stages:
         return stated
     return np.asarray(np.minimum(np.floor(progress * n_stages), n_stages - 1))
@@ -134,3 +131,11 @@ def _stage_measures(
         "boundary F1": found.f1,
         "stage error": float(np.nanmean(gaps)) if np.any(~np.isnan(gaps)) else math.nan,
     }
+
+
+def level_estimate(values: FloatArray, groups: dict[str, Any]) -> Estimate:
+    """Estimate a mean of levels; unlike answers, levels that are all 0 or all 1 do not vary."""
+    estimate, known = mean_estimate(values, **groups), values[~np.isnan(values)]
+    if len(known) and not np.ptp(known):
+        return replace(estimate, lo=math.nan, hi=math.nan, method="no variation")
+    return estimate

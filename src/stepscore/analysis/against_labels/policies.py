@@ -1,8 +1,8 @@
 """Which policies a judge favours, and whether it ranks them as labels do.
 
-A judge that is wrong alike about every policy leaves their ranking as it is. One that finds more successes than there
-are in one policy alone changes it: the *differential error* is the judge's success rate less the label's, of one
-policy less that of another, over the episodes that have both; likewise for progress at the end, where it is labelled.
+A judge that makes the same errors on every policy does not change their ranking. The *differential error*
+measures the rest: the judge's success rate minus the label's, of one policy minus that of another, over the
+episodes that have both; likewise for the final progress, if labelled.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore._progress import track
-from stepscore.analysis.against_labels.levels import level_estimate
+from stepscore.analysis.against_labels.curves import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.table_rows import EpisodeRow
-from stepscore.metrics.agreement import PolicyRanking, rank_policies
+from stepscore.metrics import PolicyRanking, rank_policies
 from stepscore.metrics.stats import adjust_p_values, compare_errors, error_estimate, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
@@ -31,13 +31,10 @@ Quantity = Literal["success", "progress"]
 
 @dataclass(frozen=True)
 class PolicyError:
-    """A judge's success rate, or mean final progress, of one policy beside the label's.
+    """A judge's success rate, or mean final progress, of one policy, and the same by label.
 
     Attributes:
-        policy: The policy.
-        by_judge: Rate or mean by judge.
-        by_label: The same by label, of the same episodes.
-        error: The former less the latter, -1..1; above 0 the judge is too kind.
+        error: By judge minus by label, -1..1; above 0 the judge is too lenient.
     """
 
     policy: str
@@ -48,15 +45,12 @@ class PolicyError:
 
 @dataclass(frozen=True)
 class PolicyDifference:
-    """How much kinder a judge is to one policy than to another, against labels.
+    """How much more lenient a judge is to one policy than to another, against labels.
 
     Attributes:
-        favoured: The policy that it is kinder to.
-        other: The policy it is compared with.
-        difference: Error of the former less error of the latter; paired on scenes where they share them.
-        p_value: Two-sided; at most 0.05 exactly where the interval of the difference excludes 0.
-        q_value: Adjusted for all pairs of policies.
-        pairs: How many pairs of policies it is adjusted for.
+        difference: Error on ``favoured`` minus error on ``other``; paired on shared scenes.
+        p_value: Two-sided; at most 0.05 exactly if the interval of the difference excludes 0.
+        q_value: Adjusted for all ``pairs`` of policies.
     """
 
     favoured: str
@@ -68,11 +62,11 @@ class PolicyDifference:
 
     @property
     def flagged(self) -> bool:
-        """Whether the judge favours the policy beyond chance."""
+        """Whether the judge favours the policy significantly."""
         return self.q_value < ALPHA
 
     def sentence(self, quantity: Quantity) -> str:
-        """Return it as a sentence about the judge's answers on success, or its progress at the end."""
+        """Return it as a sentence about the judge's success verdicts or its final progress."""
         d, who = self.difference, f"{self.favoured} over {self.other}"
         amount = f"{100 * d.value:.1f} points{_interval(d)}"
         subject = {"success": "The judge", "progress": "The judge's final progress"}[quantity]
@@ -85,7 +79,7 @@ class PolicyDifference:
         )
 
     def _chance(self) -> str:
-        """Return the p-value that the interval goes with, and what it is among all pairs of policies."""
+        """Return the p-value of the interval, and the one adjusted for all pairs of policies."""
         if math.isnan(self.p_value) or self.pairs == 1:
             return f"p {_p(self.p_value)}"
         return f"p {_p(self.p_value)}, adjusted for {self.pairs} pairs of policies q {_p(self.q_value)}"
@@ -96,12 +90,8 @@ class PolicyAgreement:
     """A judge against labels, policy by policy.
 
     Attributes:
-        judge: The judge's name.
-        errors: Of every policy.
         differences: Of every pair of policies, the largest first.
-        ranking: Of the policies, by judge and by label.
-        quantity: ``success``, or ``progress`` at the end.
-        group: What the episodes share; empty for all.
+        group: The fields that the episodes share; empty for all.
     """
 
     judge: str
@@ -113,12 +103,12 @@ class PolicyAgreement:
 
     @property
     def flagged(self) -> tuple[PolicyDifference, ...]:
-        """Pairs of policies of which the judge favours one beyond chance."""
+        """Pairs of policies of which the judge favours one significantly."""
         return tuple(one for one in self.differences if one.flagged)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return what was found: whom it favours, and whether it ranks as the labels do."""
+        """Return whom the judge favours, and whether it ranks the policies as the labels do."""
         found = self.flagged or self.differences[:1]
         where = ", ".join("unknown" if part is None else part for part in self.group.values())
         said = [
@@ -145,12 +135,9 @@ class PolicyAgreement:
 
 
 def policy_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()) -> list[PolicyAgreement]:
-    """Compare a judge with labels policy by policy; empty where fewer than two policies have an answer and a label.
+    """Compare a judge with labels by policy; empty unless two policies have answers and labels.
 
-    Args:
-        judge: The judge's name.
-        metrics: Of its episodes.
-        by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`; policy is left out of it.
+    Groups are those of :func:`stepscore.analysis.grouped_estimates`, without policy.
     """
     groups = list(episode_groups(metrics, [name for name in by if name != "policy"]))
     found = []
@@ -168,7 +155,7 @@ def policy_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()
 
 
 def _quantities(metrics: EpisodeMetrics) -> dict[Quantity, tuple[FloatArray, FloatArray]]:
-    """Return what is compared, by judge and by label: success, and progress at the last point of the curve."""
+    """Return success and final progress, each by judge and by label."""
     judged, labelled = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
     for i, (row, (times, progress)) in enumerate(zip(metrics.episodes, metrics.curves, strict=True)):
         if len(times) and row["truth"].source is not None:
@@ -204,14 +191,12 @@ def policies_by_protocol(
     measured: Sequence[EpisodeMetrics] | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[PolicyAgreement, ...]:
-    """Return whom each judge favours; runs of one protocol, which may hold a policy each, are taken together.
+    """Return whom each judge favours; runs of one protocol are combined.
 
     Args:
-        runs: The runs.
-        by: What makes a group; see :func:`policy_agreement`.
         held_out: Leave out the episodes that a calibration map was fitted on.
-        measured: Of each run, where they are measured already.
-        only: Ids of the episodes to compare; all if not given.
+        measured: Metrics of each run, if already measured.
+        only: Ids of the episodes to compare; all by default.
     """
     together: dict[str, list[int]] = {}
     for place, run in enumerate(runs):

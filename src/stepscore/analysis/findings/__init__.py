@@ -1,6 +1,6 @@
 """A run's numbers in sentences, the same on the page, in the demo and in tables.
 
-None of them says more than the sample shows.
+No sentence claims more than the sample shows.
 """
 
 from stepscore.analysis.findings.first_failures import FirstFailure, first_failures

@@ -1,4 +1,4 @@
-"""How far each policy gets: the share of its episodes that reach each subgoal, over all tasks, by place in order."""
+"""How far each policy gets: the share of its episodes that reach each subgoal, over all tasks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ class SubgoalRows:
     """The verdicts on subgoals of one policy's episodes.
 
     Attributes:
-        source: Whose they are: labels where any episode of the run has them, else the judge's.
-        rows: Per episode the subgoals' names in order, and 1, 0 or NaN for each.
-        scenes: The scene of each episode; ``None`` where it shares none.
-        tasks: The task of each.
+        source: Labels if any episode of the run has them, else the judge.
+        rows: Per episode: the subgoals' names in order, and 1, 0 or NaN for each.
     """
 
     source: VerdictSource
@@ -37,15 +35,12 @@ class SubgoalRows:
 
 @dataclass(frozen=True)
 class Funnel:
-    """How many of a policy's episodes reach each subgoal, counted from the first.
+    """How many of a policy's episodes reach each subgoal, from the first.
 
     Attributes:
-        policy: The policy.
-        source: Whose verdicts: ``label`` or ``judge``.
-        names: The subgoals, where all episodes have the same; else ``subgoal 1`` and so on.
-        reached: Share of episodes that reach each.
-        tasks: Tasks that it is over.
-        left_out: Episodes of tasks with another number of subgoals, which have no place in it.
+        names: The subgoals, if all episodes have the same; else ``subgoal 1`` and so on.
+        tasks: Number of tasks.
+        left_out: Episodes of tasks with another number of subgoals.
     """
 
     policy: str | None
@@ -57,12 +52,7 @@ class Funnel:
 
 
 def subgoal_rows(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> dict[str | None, SubgoalRows]:
-    """Return the verdicts on the subgoals of each policy; by label where the runs have such labels, else by judge.
-
-    Args:
-        runs: The runs of one protocol.
-        metrics: Of these runs; episodes that are not in it are left out.
-    """
+    """Return the subgoal verdicts of each policy, by label if the runs have such labels, else by judge."""
     wanted = {(row["run"], row["episode_id"]) for row in metrics.episodes}
     found: dict[VerdictSource, dict[str | None, list[Any]]] = {
         "label": defaultdict(list),
@@ -86,14 +76,10 @@ def subgoal_rows(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> dict[str
 
 
 def subgoal_funnels(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> tuple[Funnel, ...]:
-    """Return one funnel per policy that has verdicts or labels of subgoals.
+    """Return one funnel per policy with verdicts or labels of subgoals.
 
-    Tasks are pooled by place in the order: the first subgoal of each is the first. Where tasks differ in how many
-    they have, those with the most common number are pooled, the same for every policy.
-
-    Args:
-        runs: The runs of one protocol.
-        metrics: Of these runs, each episode once.
+    Tasks are pooled by place: the first subgoal of each is the first. If they differ in number, tasks with
+    the most common number are pooled, the same for every policy.
     """
     by_policy = subgoal_rows(runs, metrics)
     lengths = Counter(len(goals) for rows in by_policy.values() for goals, _ in rows.rows)

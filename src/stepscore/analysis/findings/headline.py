@@ -1,9 +1,9 @@
-"""The sentences a report opens with: which policy is best, and whether these rollouts show it.
+"""The opening sentences of a report: which policy is best, and whether these rollouts show it.
 
-They rest on the comparison of ``stepscore compare --by policy``: paired where policies met the same scenes, or within
-a few fixed scenes, which the first sentence then names; corrected over all pairs. A difference is stated where
-q < 0.05 and it would remain if every unknown outcome went against it. Success is by label where every policy has
-labels, else by the judge, else the highest progress stands in; each is said.
+They use the comparison of ``stepscore compare --by policy``: paired on shared scenes, or within a few fixed
+scenes, which the first sentence then names; corrected over all pairs. A difference is stated if q < 0.05 and
+it would remain if every unknown outcome went against it. Success is by label if every policy has labels, else
+by the judge; without either, highest progress replaces it. The sentences say which.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.estimates import episode_groups, policy_metrics
 from stepscore.analysis.findings.phrases import (
+    GETS_FURTHER,
+    SUCCEEDS,
+    Policy,
     begun,
     interval_text,
+    later_ties,
     names,
     percent,
     plural,
     points,
     policy_name,
     rollouts_each,
-)
-from stepscore.analysis.findings.ranking_words import (
-    GETS_FURTHER,
-    SUCCEEDS,
-    Policy,
-    later_ties,
     tier_sentences,
     tiers_of,
 )
@@ -42,7 +40,7 @@ from stepscore.types import Estimate
 
 ALPHA = 0.05
 METRICS = ("success_label", "success_judge", "MP")
-"""What policies are compared on: the first that is known of each of them."""
+"""Metrics to compare policies on: the first that is known for each of them."""
 
 BY_JUDGE = "By the judge, "
 
@@ -51,15 +49,14 @@ Pair = tuple[Policy, Policy]
 
 @dataclass(frozen=True)
 class Opening:
-    """What a report opens with.
+    """The opening of a report.
 
     Attributes:
-        sentences: Who is best, and whether that is certain.
-        notes: What limits the sentences: where success is from, what is unknown, what so few rollouts can show.
-        metric: What they are about: ``success_label``, ``success_judge`` or ``MP``; empty where nothing is known.
-        tiers: The policies, best first; every policy of a tier is shown to be better than those of later tiers.
-        estimates: Policy to the Estimate of the metric.
-        comparisons: The comparisons behind them.
+        sentences: Which policy is best, and whether that is certain.
+        notes: Limits of the sentences: the source of success, what is unknown, what so few rollouts can show.
+        metric: ``success_label``, ``success_judge`` or ``MP``; empty if nothing is known.
+        tiers: The policies, best first; every policy of a tier is shown to be better than those of later
+            tiers.
     """
 
     sentences: tuple[str, ...]
@@ -71,16 +68,12 @@ class Opening:
 
     @property
     def text(self) -> str:
-        """Return the sentences, then the notes, in one paragraph."""
+        """Return sentences and notes in one paragraph."""
         return " ".join((*self.sentences, *self.notes))
 
 
 def opening_sentences(metrics: EpisodeMetrics) -> Opening:
-    """Return which policy is best and whether these episodes show it.
-
-    Args:
-        metrics: Of one run or several, each episode once.
-    """
+    """Return which policy is best, and whether these episodes show it."""
     found = _opening(policy_metrics(metrics))
     unseen = baseline_note(metrics.episodes)
     return replace(
@@ -107,7 +100,7 @@ def _opening(metrics: EpisodeMetrics) -> Opening:
 
 
 def _of_protocols(metrics: EpisodeMetrics, protocols: Sequence[str]) -> Opening:
-    """Return the opening by label, which no protocol changes; without labels, one for each protocol."""
+    """Return the opening by label, which no protocol changes; without labels, one per protocol."""
     first = {(row["source"], row["episode_id"]): i for i, row in reversed(list(enumerate(metrics.episodes)))}
     once = metrics.select(np.isin(np.arange(len(metrics)), list(first.values())))
     if _metric(once) == "success_label":
@@ -137,7 +130,7 @@ def _judge_name(metrics: EpisodeMetrics) -> str:
 
 
 def _metric(metrics: EpisodeMetrics) -> str:
-    """Return the first metric that is known of every policy; failing that, the first that is known at all."""
+    """Return the first metric known for every policy, else the first known for any."""
     groups = [chosen for _, chosen in episode_groups(metrics, ("policy",))]
     known = {
         name: [bool(np.any(~np.isnan(metrics.values[name][chosen]))) for chosen in groups] for name in METRICS
@@ -199,7 +192,7 @@ def _of_policies(metrics: EpisodeMetrics, metric: str) -> Opening:
 
 
 def _other_scenes(numbers: Mapping[Pair, int]) -> list[str]:
-    """Return which comparisons speak of the scenes that were tried, and what it takes to speak of others."""
+    """Return which comparisons are about the tried scenes, and what it takes to generalise."""
     found = {number for number in numbers.values() if number}
     if not found:
         return []
@@ -218,9 +211,9 @@ def _ranked(
     metric: str,
     where: str,
 ) -> list[str]:
-    """Return the sentences about policies in tiers, or that there are too few rollouts for any.
+    """Return the sentences about policies in tiers, or that there are too few rollouts.
 
-    The first states on which scenes, where those are fixed: ``where``.
+    The first sentence names the fixed scenes, if any: ``where``.
     """
     scope = f" {where}" if where else ""
     verb = GETS_FURTHER if metric == "MP" else SUCCEEDS
@@ -235,7 +228,7 @@ def _ranked(
 
 
 def _by_judge(sentences: list[str], metric: str) -> list[str]:
-    """Return the sentences, the first of which states whose verdict it rests on, where it is not a label."""
+    """Say in the first sentence that success is the judge's verdict, unless it is by label."""
     return sentences if metric == "success_label" else [f"{BY_JUDGE}{sentences[0]}", *sentences[1:]]
 
 
@@ -280,7 +273,7 @@ def _differences(
 def _worst_case(
     metrics: EpisodeMetrics, metric: str, better: np.ndarray[Any, Any], worse: np.ndarray[Any, Any]
 ) -> float:
-    """Return the p-value if all that is unknown of the better policy failed, and all of the worse one succeeded."""
+    """Return the p-value if unknown outcomes were failures of the better policy and successes of the worse one."""
     values = metrics.values[metric].copy()
     unknown = np.isnan(values)
     values[unknown & better], values[unknown & worse] = 0.0, 1.0
@@ -292,12 +285,12 @@ def _worst_case(
 
 
 def _too_few(c: GroupComparison) -> bool:
-    """Return whether even the largest possible difference would not reach 5 % by the test that is used."""
+    """Return whether not even the largest possible difference would be significant."""
     return c.comparison.least_p_value >= ALPHA
 
 
 def _could_show(tier: tuple[Policy, ...], compared: Sequence[GroupComparison], metric: str) -> list[str]:
-    """Return how large a difference would have to be, where policies of the first tier are not separated."""
+    """Return how large a difference would have to be, if policies of the first tier are not separated."""
     inside = [c for c in compared if c.a["policy"] in tier and c.b["policy"] in tier]
     least = [c.comparison.smallest_detectable_difference for c in inside if not _too_few(c)]
     known = [size for size in least if math.isfinite(size) and size <= 1]
@@ -308,7 +301,7 @@ def _could_show(tier: tuple[Policy, ...], compared: Sequence[GroupComparison], m
 
 
 def _source_notes(metrics: EpisodeMetrics, metric: str, *, succeeded: bool = True) -> list[str]:
-    """Return where success is from, where that is not labels of every policy."""
+    """Return the source of success, unless every policy has labels."""
     if metric == "success_label":
         return []
     labelled = np.any(~np.isnan(metrics.values["success_label"]))
@@ -326,7 +319,7 @@ def _source_notes(metrics: EpisodeMetrics, metric: str, *, succeeded: bool = Tru
 def _coverage_notes(
     metrics: EpisodeMetrics, metric: str, groups: Mapping[Policy, np.ndarray[Any, Any]]
 ) -> list[str]:
-    """Return of how many rollouts of whom the outcome is unknown."""
+    """Return how many rollouts of each policy have an unknown outcome."""
     missing = {p: int(np.sum(np.isnan(metrics.values[metric][inside]))) for p, inside in groups.items()}
     parts = [
         f"{n:,} of {int(groups[policy].sum()):,} of {policy_name(policy)}"

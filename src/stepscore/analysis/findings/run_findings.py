@@ -1,4 +1,4 @@
-"""All findings of runs of one protocol at once."""
+"""All findings for the runs of one protocol."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ from stepscore.runs import Run
 
 @dataclass(frozen=True)
 class Findings:
-    """What the runs of one protocol show, in sentences.
-
-    Attributes:
-        opening: Which policy is best, and whether that is certain.
-        first_failures: Where each policy fails first.
-        funnels: How many of each policy's episodes reach each subgoal; empty without verdicts or labels of them.
-        worst: The failures to look at first.
-        trust: How far the judge may be trusted here.
-    """
+    """The findings for the runs of one protocol, in sentences; ``funnels`` needs verdicts or labels of subgoals."""
 
     opening: Opening
     first_failures: tuple[FirstFailure, ...]
@@ -43,13 +35,11 @@ def run_findings(
     modes: FailureModes | None = None,
     most_failures: int = 6,
 ) -> Findings:
-    """Return what one run shows, or several of one protocol.
+    """Return the findings for one run, or several of one protocol.
 
     Args:
-        runs: The run, or runs.
-        metrics: Of these runs, each episode once, where they are measured already.
-        modes: The failure modes of these metrics, where they are known already.
-        most_failures: How many of the worst failures to return.
+        metrics: Of these runs, each episode once, if already measured.
+        modes: Failure modes of these metrics, if known.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     measured = measure_episodes(opened) if metrics is None else metrics

@@ -1,19 +1,18 @@
-"""How far a judge may be trusted on these episodes: against labels, and against a clock that looks at no frame.
+"""How far to trust a judge on these episodes: against labels, and against a clock that ignores the frames.
 
 Four questions, each answered yes, no or unknown, with the Estimates behind the answer:
 
 ========  ==========================================================================  ==========================
-success   does its verdict agree with the labels of success?                          against the clock
-progress  is its progress near the labelled progress?                                 against the clock
+success   does its verdict agree with the success labels?                             against the clock
+progress  is its progress close to the labelled progress?                             against the clock
 order     does it score a success above a failure of the same task?                   against the clock
 subgoals  do its verdicts on subgoals agree with the labels?                          against yes to everything
 ========  ==========================================================================  ==========================
 
-**Yes** needs both: better than the baseline on the same episodes beyond chance (a paired test at 5 %, scenes as
-units), and good in itself (the constants of ``trust_aspects``). **No** is what does no better than the baseline, or
-is not good in itself. **Unknown** is what has no labels, too few of one outcome, or a lead over the baseline that so
-few episodes do not show. The numbers are those of ``stepscore metrics --show judge``; episodes that a calibration map
-was fitted on are left out.
+**Yes**: significantly better than the baseline on the same episodes (a paired test at 5 %, scenes as units),
+and good in absolute terms (the constants of ``trust_aspects``). **No**: no better than the baseline, or not
+good. **Unknown**: no labels, too few of one outcome, or too few episodes to show a lead. The numbers are
+those of ``stepscore metrics --show judge``, without episodes that a calibration map was fitted on.
 """
 
 from __future__ import annotations
@@ -36,23 +35,22 @@ from stepscore.analysis.findings.trust_aspects import (
     subgoals_trust,
     success_trust,
 )
-from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.success_verdict import BY_PROBABILITY
 from stepscore.analysis.validation import validation_notes
 from stepscore.judges import BASELINES
 from stepscore.runs import Run
 
 MOST_EPISODES = 1_000
-"""Episodes that are looked at; of more, this many are drawn (the baselines of all would take minutes)."""
+"""Most episodes to check; of more, this many are drawn, because baselines of all would take minutes."""
 
 
 @dataclass(frozen=True)
 class JudgeTrust:
-    """How far a judge may be trusted on these episodes.
+    """How far to trust a judge on these episodes.
 
     Attributes:
-        judge: The judge's name.
-        aspects: The four answers, in order; those that do not apply (no curve, no verdicts) are left out.
-        notes: Sentences that belong beside them: what was left out, drawn or is not calibrated.
+        aspects: The four answers, without those that do not apply (no curve, no verdicts).
+        notes: What was left out, sampled or is uncalibrated.
     """
 
     judge: str
@@ -60,12 +58,12 @@ class JudgeTrust:
     notes: tuple[str, ...] = ()
 
     def aspect(self, name: Aspect) -> TrustAspect | None:
-        """Return the answer about one thing; ``None`` where it does not apply."""
+        """Return one answer; ``None`` if it does not apply."""
         return next((one for one in self.aspects if one.aspect == name), None)
 
     @property
     def text(self) -> str:
-        """Return all of it in one line."""
+        """Return everything in one line."""
         if all(one.answer == "unknown" for one in self.aspects):
             reasons = "; ".join(dict.fromkeys(one.sentence for one in self.aspects))
             return f"How far {self.judge} can be trusted here is unknown: {reasons or 'it has no curve or verdict'}."
@@ -85,12 +83,7 @@ class JudgeTrust:
 
 
 def judge_trust(runs: Run | Sequence[Run], metrics: EpisodeMetrics | None = None) -> JudgeTrust:
-    """Return how far the judge of one run, or of several of one protocol, may be trusted on their episodes.
-
-    Args:
-        runs: The run, or runs.
-        metrics: Of these runs, each episode once, where they are measured already.
-    """
+    """Return how far to trust the judge of one run, or of several of one protocol."""
     opened = [runs] if isinstance(runs, Run) else list(runs)
     measured = measure_episodes(opened) if metrics is None else metrics
     notes = []

@@ -1,4 +1,4 @@
-"""The four questions that :mod:`stepscore.analysis.findings.trust` answers, one function each."""
+"""The four questions of :mod:`stepscore.analysis.findings.trust`, one function each."""
 
 from __future__ import annotations
 
@@ -24,24 +24,22 @@ Aspect = Literal["success", "progress", "order", "subgoals"]
 
 ALPHA = 0.05
 FEWEST_OF_EACH = 5
-"""Labelled successes, and failures, below which nothing is concluded about success, order or subgoals."""
+"""Fewest labelled successes, and failures, for a conclusion about success, order or subgoals."""
 ENOUGH_RIGHT = 0.75
-"""Balanced accuracy, or share of pairs in order, from which a judge is good in itself: half way to perfect."""
+"""Balanced accuracy, or share of ordered pairs, of a good judge: half-way from chance to perfect."""
 SMALL_ERROR = 0.15
-"""Mean distance to the labelled progress up to which a curve is good in itself."""
+"""Largest mean distance of a good curve to labelled progress."""
 CLOCK = "linear-time"
 
 
 @dataclass(frozen=True)
 class TrustAspect:
-    """Whether a judge may be trusted with one thing.
+    """Whether to trust a judge with one thing.
 
     Attributes:
-        aspect: ``success``, ``progress``, ``order`` or ``subgoals``.
-        answer: ``yes``, ``no`` or ``unknown``.
-        sentence: What was found, as the rest of a sentence about the judge.
-        estimates: The numbers behind it by name; those of the baseline begin with ``baseline``.
-        n: Episodes, or verdicts on subgoals, behind it.
+        sentence: The finding, as the rest of a sentence about the judge.
+        estimates: The numbers behind it; those of the baseline begin with ``baseline``.
+        n: Number of episodes, or of verdicts on subgoals.
     """
 
     aspect: Aspect
@@ -52,12 +50,12 @@ class TrustAspect:
 
     @property
     def headline(self) -> str:
-        """Return the answer in three or four words: ``Yes, for success``."""
+        """Return the answer in a few words: ``Yes, for success``."""
         return {"yes": "Yes, for", "no": "Not for", "unknown": "Unknown for"}[self.answer] + f" {self.aspect}"
 
 
 def success_trust(judge: str, metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspect | None:
-    """Return whether its verdicts agree with the labels of success; ``None`` without episodes."""
+    """Return whether its verdicts agree with the success labels; ``None`` without episodes."""
     answers, labels = metrics.values["success_judge"], metrics.values["success_label"]
     if np.all(np.isnan(answers)):
         return TrustAspect("success", "unknown", "it gives no verdict on success") if len(metrics) else None
@@ -74,7 +72,7 @@ def success_trust(judge: str, metrics: EpisodeMetrics, clock: EpisodeMetrics) ->
 
 
 def subgoals_trust(runs: Sequence[Run], metrics: EpisodeMetrics) -> TrustAspect | None:
-    """Return whether its verdicts on subgoals agree with the labels, over all of them; ``None`` without verdicts."""
+    """Return whether its verdicts on all subgoals agree with the labels; ``None`` without verdicts."""
     known = {(row["run"], row["episode_id"]) for row in metrics.episodes}
     pairs: dict[tuple[str, str, str], list[float]] = {}
     rows: dict[tuple[str, str, str], EpisodeRow] = {}
@@ -106,7 +104,7 @@ def subgoals_trust(runs: Sequence[Run], metrics: EpisodeMetrics) -> TrustAspect 
 def _answered(
     aspect: Aspect, found: Agreement, base: Agreement, p: float, against: str, noun: str
 ) -> TrustAspect:
-    """Return the answer for verdicts: the share of right ones, held against yes to everything."""
+    """Return the answer for verdicts, compared with yes to everything."""
     right, base_right = (one.table.tp + one.table.tn for one in (found, base))
     n, other = found.table.n, "a clock" if aspect == "success" else "yes to everything"
     answer = _decide(p, better=found.balanced.value > 0.5, good=found.balanced.value >= ENOUGH_RIGHT)
@@ -135,7 +133,7 @@ def _by_outcome(found: Agreement, aspect: Aspect) -> str:
 
 
 def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspect | None:
-    """Return whether its curves are near the labelled progress; ``None`` without curves."""
+    """Return whether its curves are close to the labelled progress; ``None`` without curves."""
     if not any(len(values) for _, values in metrics.curves):
         return None
     if not any(row["truth"].source is not None for row in metrics.episodes):
@@ -144,7 +142,7 @@ def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspec
     known = ~np.isnan(judged) & ~np.isnan(clocked)
     if known.sum() < FEWEST_OF_EACH:
         return TrustAspect(
-            "progress", "unknown", f"labelled progress of {plural(int(known.sum()), 'curve')} alone"
+            "progress", "unknown", f"labelled progress of only {plural(int(known.sum()), 'curve')}"
         )
     metrics, clock = metrics.of_the_judge(), clock.of_the_judge()
     everyone, every_clock = np.ones(len(metrics), dtype=bool), np.ones(len(clock), dtype=bool)
@@ -166,14 +164,14 @@ def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspec
 def _side_by_side(
     metrics: EpisodeMetrics, clock: EpisodeMetrics, name: str
 ) -> tuple[FloatArray, FloatArray, list[EpisodeRow]]:
-    """Return one metric of the judge and of the clock, episode by episode."""
+    """Return one metric of the judge and of the clock, by episode."""
     by_id = {row["episode_id"]: clock.values[name][i] for i, row in enumerate(clock.episodes)}
     clocked = [by_id.get(f"{row['source']}:{row['episode_id']}", math.nan) for row in metrics.episodes]
     return metrics.values[name], np.array(clocked, dtype=np.float64), list(metrics.episodes)
 
 
 def order_trust(judge: str, metrics: EpisodeMetrics) -> TrustAspect | None:
-    """Return whether it orders episodes, by its last progress, else by its success score; ``None`` without either."""
+    """Return whether it orders episodes by its last progress, else its success score; ``None`` without either."""
     last = np.array(
         [values[-1] if len(values) else math.nan for _, values in metrics.curves], dtype=np.float64
     )
@@ -208,10 +206,10 @@ def order_trust(judge: str, metrics: EpisodeMetrics) -> TrustAspect | None:
 
 
 def _pairs_won(scores: FloatArray, labels: FloatArray, tasks: Sequence[str]) -> FloatArray:
-    """Return per episode the share of those of its task with the other outcome that it is rightly ordered against.
+    """Return per episode the share of opposite episodes of its task that it is ordered correctly against.
 
-    Ties count one half; NaN where there is none. Their mean over successes, or over failures, is the AUC
-    (DeLong et al. 1988).
+    Ties count one half; NaN without opposites. The mean over successes, or failures, is the AUC (DeLong et
+    al. 1988).
     """
     won = np.full(len(scores), math.nan)
     codes = np.array(tasks)
@@ -224,12 +222,7 @@ def _pairs_won(scores: FloatArray, labels: FloatArray, tasks: Sequence[str]) -> 
 
 
 def _too_few(labels: FloatArray, nouns: tuple[str, str] = ("success", "failure")) -> str:
-    """Return why labels do not suffice; empty where they do.
-
-    Args:
-        labels: 1, 0 or NaN.
-        nouns: What labels of 1 and of 0 are called.
-    """
+    """Return why there are too few labels, with ``nouns`` for labels of 1 and 0; empty if there are enough."""
     yes, no = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if not yes + no:
         return "no labels to compare it with"
@@ -241,9 +234,9 @@ def _too_few(labels: FloatArray, nouns: tuple[str, str] = ("success", "failure")
 
 
 def _beats_always_yes(answers: FloatArray, labels: FloatArray, rows: Sequence[EpisodeRow]) -> float:
-    """Return the p-value of doing better than yes to everything, true and false labels weighing the same.
+    """Return the p-value of beating yes to everything, with true and false labels weighed equally.
 
-    Unweighted, a judge that always answers no would win wherever failures are the rule.
+    Unweighted, a judge that always answers no would win if most labels are false.
     """
     known = ~np.isnan(answers) & ~np.isnan(labels)
     share = np.where(labels == 1, np.sum(labels[known] == 1), np.sum(labels[known] == 0)) / known.sum()

@@ -1,6 +1,6 @@
-"""The worst failures, and in each the time to look at: its largest drop, the start of its longest stall, or its end.
+"""The worst failures, and the time to look at in each: the largest drop, the longest stall, or the end.
 
-``web/src/worst.ts`` finds the same times on the page; ``tests/web/test_overview.py`` holds the two equal.
+``web/src/worst.ts`` finds the same times on the page; ``tests/web/test_overview.py`` compares the two.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.findings.phrases import percent
 
 DROP = 0.1
-"""Fall below the best so far from which work counts as undone, as in the failure modes."""
+"""Fall below the best so far that counts as undone, as in the failure modes."""
 GAIN = 0.05
-"""Rise of the best so far up to which a curve stalls, as in the failure modes."""
+"""Largest rise of the best so far in a stall, as in the failure modes."""
 STALL_SHARE = 0.33
-"""Share of the time from which a stall is what went wrong."""
+"""Share of the time from which a stall is the problem."""
 AGAIN = {"policy and task": 0.4, "policy": 0.75, "task": 0.9}
-"""What a further failure of the same policy, task or both is worth beside one of others."""
+"""Factors on the severity of further failures of the same policy, task or both."""
 
 FailureKind = Literal["undone", "stalls", "ends"]
 
@@ -32,11 +32,13 @@ class WorstTime:
     """The time to look at in an episode's curve.
 
     Attributes:
-        kind: ``undone`` (its largest drop is .1 or more), ``stalls`` (the best so far rises by .05 or less over a
-            third of the time or more), or ``ends`` (neither).
+        kind: ``undone`` (the largest drop is .1 or more), ``stalls`` (the best so far rises by .05 or less
+            over a third
+        of the time or more), or ``ends`` (neither).
         time_s: The lowest point of the drop, the start of the stall, or the last known sample.
-        severity: 0..1: the depth of the drop; the share of the time that the stall takes, times what was left to do;
-            a tenth of what was left to do.
+        severity: 0..1: the depth of the drop; the stall's share of the time, times what was left to do; or a
+            tenth of
+        what was left to do.
         text: E.g. ``undone at 2.4 s``.
     """
 
@@ -48,16 +50,7 @@ class WorstTime:
 
 @dataclass(frozen=True)
 class WorstFailure:
-    """A failed episode worth looking at.
-
-    Attributes:
-        run: Its run folder.
-        episode_id: Its id.
-        policy: Its policy.
-        task: Its task, or its instruction.
-        source: Where its failure is from: ``label`` or ``judge``.
-        worst: The time to look at; ``None`` without a known curve.
-    """
+    """A failed episode worth looking at; ``worst`` is ``None`` without a known curve."""
 
     run: str
     episode_id: str
@@ -73,12 +66,7 @@ class WorstFailure:
 
 
 def worst_time(times: ArrayLike, progress: ArrayLike) -> WorstTime | None:
-    """Return the time to look at in a curve; ``None`` where fewer than two samples are known.
-
-    Args:
-        times: Seconds.
-        progress: 0..1; NaN where unknown.
-    """
+    """Return the time to look at in a curve; ``None`` with fewer than two known samples."""
     # The page keeps 9 decimals; what depends on finer ones would differ there.
     values = np.round(np.asarray(progress, dtype=np.float64), 6)
     known = ~np.isnan(values)
@@ -107,12 +95,8 @@ def worst_time(times: ArrayLike, progress: ArrayLike) -> WorstTime | None:
 def worst_failures(metrics: EpisodeMetrics, most: int = 6) -> tuple[WorstFailure, ...]:
     """Return the worst failures by label, else by judge, spread over policies and tasks.
 
-    The next one is always the most severe, where each that was taken before makes others of its policy, its task, and
-    of both, worth less (:data:`AGAIN`).
-
-    Args:
-        metrics: Of runs of one protocol, each episode once.
-        most: How many to return.
+    The most severe one comes next, where each one taken lowers the severity of others with its policy or task
+    (:data:`AGAIN`).
     """
     source: Literal["label", "judge"] = (
         "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"

@@ -1,15 +1,17 @@
-"""What may be averaged: an episode counts once, judges are kept apart, scenes are few or many, coverage is stated."""
+"""What may be averaged: repeated episodes once, protocols apart, few scenes as fixed, with coverage stated."""
 
-from stepscore.analysis.pooling.baseline_judged import (
+from stepscore.analysis.pooling.coverage import coverage_note, nothing_known_note
+from stepscore.analysis.pooling.protocols import (
     DURATION_COLUMN,
     LABEL_COLUMNS,
+    PROTOCOL_KEYS,
+    add_protocol_keys,
     baseline_note,
+    check_unmixed,
     is_baseline,
+    mixed_note,
 )
-from stepscore.analysis.pooling.copies import copied_trials, copies_note
-from stepscore.analysis.pooling.coverage import coverage_note, nothing_known_note
-from stepscore.analysis.pooling.protocols import PROTOCOL_KEYS, add_protocol_keys, check_unmixed, mixed_note
-from stepscore.analysis.pooling.repeated import distinct_runs, repeated_episodes
+from stepscore.analysis.pooling.repeated import copied_trials, copies_note, distinct_runs, repeated_episodes
 from stepscore.analysis.pooling.scenes import (
     check_scene_choice,
     fixed_in_both,

@@ -1,4 +1,4 @@
-"""Sentences for tables of which nothing is known, or whose groups are not known to the same extent."""
+"""Notes for tables without known values, or with groups of different coverage."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import numpy as np
 from stepscore.types import FloatArray
 
 MOST_NAMED = 4
-"""Metrics that the sentence names at most."""
+"""Most metrics in the note."""
 
 
 def coverage_note(coverages: Mapping[str, Mapping[str, float]], *, paired: bool = False) -> str:
-    """Return a sentence where some metric is known for another share of episodes in one group than in another.
+    """Return a note if some metric has different coverage in two groups.
 
-    The mean of what is known then compares different episodes: a policy whose hard episodes are unknown looks
-    better than one whose hard episodes are known.
+    The known means then compare different episodes: a policy whose hard episodes are unknown looks better.
 
     Args:
-        coverages: Metric to group to coverage, 0..1; NaN where a group has no episodes.
-        paired: The numbers beside it are over pairs in which both are known.
+        coverages: Metric to group to coverage, 0..1; NaN without episodes.
+        paired: Whether the numbers are over pairs in which both are known.
     """
     unequal = {}
     for metric, by_group in coverages.items():
@@ -44,12 +43,7 @@ def coverage_note(coverages: Mapping[str, Mapping[str, float]], *, paired: bool 
 
 
 def nothing_known_note(values: Mapping[str, FloatArray], n: int) -> str:
-    """Return a sentence where no metric of any episode is known, or none but labels: no table is to be a riddle.
-
-    Args:
-        values: Metric to its value in each episode; NaN where unknown.
-        n: Episodes.
-    """
+    """Return a note if nothing but labels is known of any episode, so that an empty table explains itself."""
     known = {
         name for name, found in values.items() if name != "coverage" and not bool(np.all(np.isnan(found)))
     }

@@ -1,24 +1,23 @@
-"""Results of different protocols (judges, models, options) are grouped apart and never averaged."""
+"""Protocols (judges, models, options) are never averaged, and baselines say nothing about policies."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepscore.errors import OptionError
+from stepscore.judges import BASELINES
+from stepscore.metrics import MetricColumn
 
 PROTOCOL_KEYS = ("judge", "model", "protocol")
-"""What tells protocols apart, from the name that people read to the hash that always does."""
+"""Fields that distinguish protocols, from the readable name to the unique hash."""
 
 EpisodeRow = Mapping[str, Any]
 
 
 def add_protocol_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> tuple[str, ...]:
-    """Return ``by``, with what is needed of judge, model and protocol so that no group mixes two protocols.
-
-    Nothing is added where all episodes are of one protocol.
-    """
+    """Add to ``by`` the fewest of judge, model and protocol so that no group mixes two protocols."""
     protocols = {row["protocol"] for row in rows}
     if len(protocols) < 2:
         return tuple(by)
@@ -31,7 +30,7 @@ def add_protocol_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> tuple[st
 
 
 def mixed_note(by: Sequence[str], keys: Sequence[str]) -> str:
-    """Return the sentence that states why a table has more groups than asked for; empty where it has not."""
+    """Return why a table has more groups than requested; empty if it has not."""
     added = [key for key in keys if key not in by]
     if not added:
         return ""
@@ -42,10 +41,10 @@ def mixed_note(by: Sequence[str], keys: Sequence[str]) -> str:
 
 
 def check_unmixed(rows: Sequence[EpisodeRow], by: Sequence[str]) -> str:
-    """Raise where a group of a comparison would average protocols; return a sentence where groups differ in theirs.
+    """Reject groups that would average protocols; return a note if groups differ in theirs.
 
     Raises:
-        OptionError: A group holds episodes of several protocols; the message has the groupings that work.
+        OptionError: A group has several protocols; the message has the groupings that work.
     """
     protocols: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for row in rows:
@@ -57,8 +56,8 @@ def check_unmixed(rows: Sequence[EpisodeRow], by: Sequence[str]) -> str:
         name = " / ".join("unknown" if part is None else str(part) for part in mixed) or "all"
         raise OptionError(
             f"The group {name!r} holds results of {len(protocols[mixed])} protocols (judges, models or options), "
-            f"which are never averaged. Compare them: --by {','.join(apart)}; or each: --by {','.join(keys)}; "
-            "or give one run."
+            f"which are never averaged. Compare them with --by {','.join(apart)}; or compare within each "
+            f"with --by {','.join(keys)}; or pass one run."
         )
     if len(set().union(*protocols.values())) > 1 and not set(by) & set(PROTOCOL_KEYS):
         return (
@@ -66,3 +65,28 @@ def check_unmixed(rows: Sequence[EpisodeRow], by: Sequence[str]) -> str:
             "See: stepscore compare RUN RUN --by judge"
         )
     return ""
+
+
+DURATION_COLUMN = MetricColumn("duration_s", "neither", "mean", "length of the episode in seconds")
+"""Known for episodes judged only by a baseline, like their labels."""
+
+LABEL_COLUMNS = ("success_label",)
+"""Metrics that need no judge."""
+
+
+def is_baseline(row: Mapping[str, Any]) -> bool:
+    """Return whether an episode's judge ignores the frames."""
+    return row["judge"] in BASELINES
+
+
+def baseline_note(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the note on baselines among the judges, with what to do; empty without one."""
+    names = sorted({row["judge"] for row in rows if is_baseline(row)})
+    if not names:
+        return ""
+    looks, its = ("look", "their") if len(names) > 1 else ("looks", "its")
+    return (
+        f"{' and '.join(names)} {looks} at no frame, so {its} progress and verdicts say nothing about a policy and "
+        "are left out; labels and durations remain. To measure progress, use a judge that looks at the videos "
+        "(stepscore ls judges)."
+    )

@@ -1,9 +1,9 @@
-"""Episodes that stand in several runs with the same judgement: they are one observation, not two."""
+"""Episodes that count once: judged alike in several runs, or copies that a deterministic simulator made."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,25 +13,21 @@ from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 SAME_CURVE = 1e-3
-"""Largest distance of two curves that count as the same: another batch size or library moves a model's scores."""
+"""Largest distance of two equal curves: another batch size or library changes a model's scores slightly."""
 
 EpisodeRow = Mapping[str, Any]
 EpisodeCurve = tuple[FloatArray, FloatArray]
 
 
 def distinct_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs without those of a folder that was given before."""
+    """Return the runs without repeated folders."""
     return list({run.path.resolve(): run for run in reversed(list(runs))}.values())[::-1]
 
 
 def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]) -> list[int]:
-    """Return the places of episodes that another run holds as well, judged alike under the same protocol.
+    """Return the places of episodes that another run judged alike under the same protocol.
 
-    Of an episode that failed in one run and was judged in the other, the failed row is the repeated one.
-
-    Args:
-        rows: Episodes with fingerprint, instruction, protocol, success score, error and run folder.
-        curves: Their curves.
+    If an episode failed in one run, the failed row is the repeated one.
 
     Raises:
         OptionError: An episode has another curve or success score under the same protocol in another run.
@@ -55,13 +51,13 @@ def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]
             raise OptionError(
                 f"Episode {row['episode_id']} has two judgements of {row['judge']} under one protocol "
                 f"({row['protocol']}), in {rows[j]['run']} and in {row['run']}, and they differ. "
-                "One episode cannot count as two, and which is right is unknown: give one of the runs."
+                "Pass only one of these runs."
             )
     return sorted(repeated)
 
 
 def _shared_fingerprints(rows: Sequence[EpisodeRow]) -> set[str | None]:
-    """Return fingerprints that several episodes of one run have: those of files that hold many, or of no video."""
+    """Return fingerprints that several episodes of one run share: files with many episodes, or without video."""
     counts = Counter((row["run"], row["fingerprint"]) for row in rows)
     return {None, *(fingerprint for (_, fingerprint), n in counts.items() if n > 1)}
 
@@ -81,3 +77,56 @@ def _alike(a: tuple[EpisodeRow, EpisodeCurve], b: tuple[EpisodeRow, EpisodeCurve
     return all(
         len(x) == len(y) and np.allclose(x, y, rtol=0.0, atol=SAME_CURVE, equal_nan=True) for x, y in pairs
     )
+
+
+CHANGED = '"changed_from"'
+"""Metadata key of an episode made from another by a perturbation."""
+
+FEWEST_VALUES = 3
+"""Distinct values, not in whole percent, that two trials do not share by chance."""
+
+
+def copied_trials(
+    rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve], without: Collection[int] = ()
+) -> list[int]:
+    """Return the places of trials that copy another trial of the same policy in the same scene.
+
+    Copies have the same recording (fingerprint), or the same number of frames and bitwise the same curve,
+    with values too fine to agree by chance, from a judge that gives other episodes of that length other
+    curves. Their success labels do not differ. Trials without a scene, and changed episodes, are never
+    copies. ``without`` are places to ignore.
+    """
+    counted = sorted(set(range(len(rows))) - set(without))
+    shown = {i: hash((curves[i][0].tobytes(), curves[i][1].tobytes())) for i in counted}
+    of_length: dict[Hashable, set[int]] = defaultdict(set)
+    for i in counted:
+        of_length[rows[i]["protocol"], rows[i]["n_frames"]].add(shown[i])
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for i in counted:
+        row = rows[i]
+        if row["n_frames"] is None or row["pair"] is None or CHANGED in (row["metadata"] or ""):
+            continue
+        where = tuple(row[name] for name in ("protocol", "policy", "task", "instruction", "pair", "success"))
+        alike[where, "recording", row["fingerprint"]].append(i)
+        tells_apart = len(of_length[row["protocol"], row["n_frames"]]) > 1
+        if tells_apart and _is_fine(curves[i][1]):
+            alike[where, "curve", (row["n_frames"], shown[i])].append(i)
+    found: set[int] = set()
+    for members in alike.values():
+        # The one that was judged stands for all.
+        found |= set(members) - {min(members, key=lambda i: (rows[i]["error"] is not None, i))}
+    return sorted(found)
+
+
+def copies_note(n: int) -> str:
+    """Return the note on copies."""
+    copies, do = (
+        ("1 trial is a copy of another", "does") if n == 1 else (f"{n} trials are copies of others", "do")
+    )
+    return f"{copies} of the same policy in the same scene and {do} not count: a copy shows nothing new."
+
+
+def _is_fine(values: FloatArray) -> bool:
+    """Return whether a curve has values that two recordings do not share by chance."""
+    known = np.unique(values[~np.isnan(values)])
+    return int(np.sum(np.abs(100 * known - np.round(100 * known)) > 1e-6)) >= FEWEST_VALUES

@@ -1,7 +1,7 @@
-"""Which scenes numbers speak of: those that were tried, where they are few and tried repeatedly, or scenes like them.
+"""What numbers are about: the tried scenes, if they are few and tried repeatedly, or similar scenes.
 
-Fewer than ten scenes show little of how scenes differ, so nothing can be said of others. On those that were tried,
-the trials are a sample, and a policy's rate or a difference of two policies can be estimated.
+Fewer than ten scenes show little of how scenes differ, so numbers cannot generalise to others. On the tried
+scenes the trials are a sample, from which rates and differences can be estimated.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from stepscore.errors import UnknownNameError
 from stepscore.metrics.stats import FEWEST_SCENES, these_scenes
 
 SceneLabels = Sequence[Hashable]
-"""The scene of each trial, a task and its scene; ``None`` where it is not stated."""
+"""The scene of each trial, with its task; ``None`` if not stated."""
 
 
 def check_scene_choice(choice: str) -> None:
-    """Raise UnknownNameError for what is no choice of scenes."""
+    """Raise UnknownNameError for an unknown choice of scenes."""
     if choice not in get_args(SceneChoice):
         raise UnknownNameError("choice of scenes", choice, get_args(SceneChoice))
 
 
 def fixed_scenes(choice: SceneChoice, scenes: SceneLabels, owners: Iterable[Hashable] = ()) -> int:
-    """Return the number of scenes that numbers over these trials speak of; 0 where they speak of scenes like them.
+    """Return the number of fixed scenes of these trials; 0 if numbers generalise to similar scenes.
 
     Args:
-        choice: ``auto`` fixes fewer than ten scenes in some of which an owner has several trials.
-        scenes: The scene of each trial; trials without one count as a scene each.
-        owners: Whose trial each is, a policy's under one judge; all of one owner if not given.
+        choice: ``auto`` fixes fewer than ten scenes if an owner has several trials in some.
+        scenes: Trials without one count as a scene each.
+        owners: The policy and judge of each trial; all the same by default.
     """
     if choice == "sample":
         return 0
@@ -43,13 +43,10 @@ def fixed_scenes(choice: SceneChoice, scenes: SceneLabels, owners: Iterable[Hash
 
 
 def fixed_in_both(choice: SceneChoice, a: SceneLabels, b: SceneLabels) -> int:
-    """Return the number of scenes that a comparison of two groups speaks of; 0 where it speaks of scenes like them.
+    """Return the number of fixed scenes of a comparison; 0 if it generalises to similar scenes.
 
-    Args:
-        choice: ``auto`` fixes fewer than ten shared scenes in some of which a group has several trials, if at least
-            half of the scenes of the group with fewer are shared.
-        a: The scene of each trial of A; trials without one do not count.
-        b: The same for B.
+    ``auto`` fixes fewer than ten shared scenes if a group has several trials in some, and at least half of
+    the scenes of the group with fewer are shared. Trials without a scene do not count.
     """
     scenes_a, scenes_b = set(a) - {None}, set(b) - {None}
     shared = scenes_a & scenes_b
@@ -61,11 +58,7 @@ def fixed_in_both(choice: SceneChoice, a: SceneLabels, b: SceneLabels) -> int:
 
 
 def scope_text(numbers: Iterable[int]) -> str:
-    """Return what a table is about, where all of it speaks of fixed scenes: ``"on these 4 scenes"``; else empty.
-
-    Args:
-        numbers: The number of fixed scenes of each of its rows; 0 where scenes are a sample.
-    """
+    """Return the fixed scenes of a table's rows, like ``"on these 4 scenes"``; empty if any row has none."""
     found = set(numbers)
     if not found or 0 in found:
         return ""
@@ -73,7 +66,7 @@ def scope_text(numbers: Iterable[int]) -> str:
 
 
 def other_scenes_note(number: int) -> str:
-    """Return what it takes to speak of other scenes than these; 0 for several groups with numbers of their own.
+    """Return how to generalise beyond these scenes; 0 for several groups with different numbers.
 
     >>> other_scenes_note(4)[:61]
     'Intervals and tests speak of these 4 scenes and of no others.'

@@ -28,12 +28,7 @@ SIGNIFICANT = 0.05
 
 
 def comparison_tables(compared: Sequence[GroupComparison], notes: Sequence[str] = ()) -> list[PrintedTable]:
-    """Return a table for each pair of groups; the last has the notes that belong to all.
-
-    Args:
-        compared: The rows of :func:`stepscore.compare`.
-        notes: Its notes.
-    """
+    """Return a table for each pair of groups; the last has the notes for all."""
     pairs: dict[tuple[str, str], list[GroupComparison]] = {}
     for row in compared:
         pairs.setdefault((group_name(row.a), group_name(row.b)), []).append(row)
@@ -86,7 +81,7 @@ def _p_cell(value: float, metric: str) -> Cell:
 
 
 def _n_cell(row: GroupComparison) -> Cell:
-    """Return the pairs or episodes behind a comparison, and what share of each side's is known where not all are."""
+    """Return the number of pairs or episodes, and each side's coverage if it is not complete."""
     c = row.comparison
     text = f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}"
     partial = row.coverage_a < 1 or row.coverage_b < 1

@@ -37,19 +37,19 @@ DECIDES = (
 )
 
 NO_LABELS = (
-    "How far the judge may be believed is unknown: no episode has a label of success or of a subgoal. Add labels by "
-    "judging again with --labels FILE: answers come from the cache, and nothing is paid twice."
+    "Whether the judge can be trusted is unknown: no episode has a label of success or of a subgoal. Add labels by "
+    "judging again with --labels FILE: answers come from the cache, so you never pay twice."
 )
 
 
 def judge_tables(agreement: JudgeAgreement) -> list[PrintedTable]:
-    """Return the judge's agreement with labels beside that of baselines, its ranking, and its cost."""
+    """Return the judge's agreement with labels and that of baselines, its ranking, and its cost."""
     tables = agreement_tables(agreement)
     return [*tables, _costs(agreement.costs, () if tables else (NO_LABELS,))]
 
 
 def agreement_tables(agreement: JudgeAgreement) -> list[PrintedTable]:
-    """Return the judge's agreement with labels without its cost; empty without labels."""
+    """Return the judge's agreement with labels, without its cost; empty without labels."""
     tables = [_questions(agreement.agreements)] if agreement.agreements else []
     tables += [_ranking(agreement.ranking)] if agreement.ranking else []
     tables += [curves_table(agreement.curves)] if agreement.curves else []
@@ -153,7 +153,7 @@ def _spent(cost: Cost) -> list[tuple[str, float]]:
 
 
 def _costs(costs: Sequence[Cost], notes: tuple[str, ...]) -> PrintedTable:
-    """Return a row per judge; what a cascade saved only where there is one."""
+    """Return a row per judge, with the savings of cascades, if any."""
     cascades = any(cost.escalated.n for cost in costs)
     forms = {"calls": ".1f", "images": ".1f", "tokens": ".0f", "p50 s": ".2f", "p95 s": ".2f"}
     rows = []

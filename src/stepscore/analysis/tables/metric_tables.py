@@ -1,11 +1,15 @@
-"""Metrics by group: a row per group with its n once, a column per metric with the better direction."""
+"""Metrics by group (a row per group, a column per metric), and their distribution over episodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from stepscore._tables import (
+    Cell,
     Column,
     PrintedTable,
     TableRow,
@@ -13,11 +17,12 @@ from stepscore._tables import (
     estimate_cell,
     group_name,
     percent,
+    percent_cell,
     seconds,
     text_cell,
 )
-from stepscore.analysis.episode_metrics import metric_columns
-from stepscore.analysis.estimates import GroupEstimate, main_metrics
+from stepscore.analysis.episode_metrics import EpisodeMetrics, metric_columns
+from stepscore.analysis.estimates import GroupEstimate, episode_groups, main_metrics
 from stepscore.analysis.pooling import DURATION_COLUMN, coverage_note, other_scenes_note
 from stepscore.metrics.stats import these_scenes
 from stepscore.types import Estimate
@@ -26,14 +31,7 @@ from stepscore.types import Estimate
 def metric_table(
     estimates: Iterable[GroupEstimate], *, revision: str, note: str, success_name: str = "success by judge"
 ) -> PrintedTable:
-    """Return the table of all episodes: the :func:`main_metrics` that are known.
-
-    Args:
-        estimates: From :func:`grouped_estimates`; conditioned ones are left out.
-        revision: The OPD revision, for the title.
-        note: The sentence below the table.
-        success_name: What success by judge is called, from ``EpisodeMetrics.success_name``.
-    """
+    """Return the table of the known :func:`main_metrics` over all episodes, without conditioned estimates."""
     unconditioned = [row for row in estimates if "|" not in row.metric]
     return _table(f"Metrics (OPD {revision})", unconditioned, revision, note, success_name)
 
@@ -54,7 +52,7 @@ def conditioned_tables(
 
 
 def episodes_behind(estimates: Iterable[Estimate]) -> int:
-    """Return how many episodes estimates are about, those of unknown value included."""
+    """Return the number of episodes behind estimates, including those with an unknown value."""
     return max((round(e.n / e.coverage) for e in estimates if e.coverage > 0), default=0)
 
 
@@ -89,11 +87,7 @@ def _table(
 
 
 def scope_of(fixed: Mapping[str, int]) -> tuple[str, str]:
-    """Return what a table adds to its title where it speaks of fixed scenes, and the note on that; or empty texts.
-
-    Args:
-        fixed: Group to the number of fixed scenes that its numbers speak of; 0 for scenes like them.
-    """
+    """Return the addition to a table's title for fixed scenes, and the note on them; or empty texts."""
     numbers = set(fixed.values())
     if numbers <= {0}:
         return "", ""
@@ -119,6 +113,55 @@ def _text(name: str) -> Callable[[float], str]:
 
 
 def no_interval_note(rows: Iterable[TableRow]) -> str:
-    """Return the sentence on estimates without an interval; empty where every one has its own."""
+    """Return the note on estimates without an interval; empty if all have one."""
     bare = any(cell.bare for row in rows for cell in row.cells)
     return "A value without an interval: the sample is too small for one." if bare else ""
+
+
+QUANTILES = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
+
+
+def distribution_tables(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[PrintedTable]:
+    """Return the distribution of every known metric over episodes, a table per group of ``apart``."""
+    return [
+        _distribution_table(episodes.select(chosen), group)
+        for group, chosen in episode_groups(episodes, apart)
+    ]
+
+
+def episode_records(episodes: EpisodeMetrics) -> list[dict[str, Any]]:
+    """Return a row per episode with the value of every metric, for ``--json``."""
+    names = [column.name for column in episodes.columns]
+    return [
+        {
+            "episode_id": row["episode_id"],
+            "judge": row["judge"],
+            "task": row["task"],
+            "policy": row["policy"],
+            "revision": episodes.revision,
+            **{name: float(episodes.values[name][i]) for name in names},
+            "error": row["error"],
+        }
+        for i, row in enumerate(episodes.episodes)
+    ]
+
+
+def _distribution_table(episodes: EpisodeMetrics, group: dict[str, str | None]) -> PrintedTable:
+    rows = []
+    for name, values in episodes.values.items():
+        known = values[~np.isnan(values)]
+        if len(known):
+            cuts = np.quantile(known, list(QUANTILES.values()))
+            cells = [percent_cell(float(cut), metric=word) for word, cut in zip(QUANTILES, cuts, strict=True)]
+            line = (text_cell(name), count_cell(len(known), "n"), *cells, Cell(_histogram(known)))
+            rows.append(TableRow(line, {**group, "metric": name}))
+    judge = "".join(f" of {part}" for part in group.values())
+    title = f"{len(episodes)} episodes{judge}, OPD {episodes.revision}"
+    heads = [Column(word) for word in ("n", *QUANTILES)]
+    columns = (Column("metric", left=True), *heads, Column("least…most", left=True))
+    return PrintedTable(title, columns, tuple(rows))
+
+
+def _histogram(values: np.ndarray[Any, Any]) -> str:
+    counts, _ = np.histogram(values, bins=10)
+    return "".join("·▁▂▃▄▅▆▇█"[int(np.ceil(8 * count / counts.max()))] for count in counts)

@@ -1,4 +1,4 @@
-"""Subgoals by task: the compact matrix of subgoals and policies, and a table with intervals for every group."""
+"""Subgoals by task: a compact matrix of subgoals and policies, and tables with intervals."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ SOURCES: tuple[VerdictSource, ...] = ("judge", "label")
 
 
 def subgoal_matrices(tables: Sequence[SubgoalTable]) -> list[PrintedTable]:
-    """Return a matrix for each task: a row per subgoal, a column per group, percent reached by judge / by label.
-
-    Args:
-        tables: From :func:`stepscore.analysis.subgoal_tables`.
-    """
+    """Return a matrix per task: a row per subgoal, a column per group, percent reached by judge / by label."""
     by_task: dict[tuple[str | None, tuple[str, ...]], list[SubgoalTable]] = defaultdict(list)
     for table in tables:
         by_task[table.group["task"], table.names].append(table)
@@ -73,7 +69,7 @@ def _pair(tables: Sequence[SubgoalTable | None], index: int) -> Cell:
 
 
 def _episodes_note(by_group: Mapping[Any, Sequence[SubgoalTable]]) -> str:
-    """Return n once: one number for all groups, or one for each."""
+    """Return n once if it is equal in all groups, else for each."""
     counts = {
         group_name(dict(key)): max(episodes_behind(table.reached) for table in tables)
         for key, tables in by_group.items()
@@ -85,7 +81,7 @@ def _episodes_note(by_group: Mapping[Any, Sequence[SubgoalTable]]) -> str:
 
 
 def subgoal_detail_tables(tables: Sequence[SubgoalTable]) -> list[PrintedTable]:
-    """Return a table for each task, group and source of verdicts, with the interval of every number."""
+    """Return a table per task, group and source of verdicts, with all intervals."""
     return [_details(table) for table in tables]
 
 
@@ -128,7 +124,7 @@ def _details(subgoals: SubgoalTable) -> PrintedTable:
 
 
 def subgoal_coverage_notes(tables: Sequence[SubgoalTable]) -> list[str]:
-    """Return a sentence for each task and source of verdicts whose groups are not known to the same extent."""
+    """Return a note per task and source of verdicts whose groups differ in coverage."""
     coverages: dict[tuple[Any, ...], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for found in tables:
         for subgoal, estimate in zip(found.names, found.reached, strict=True):

@@ -1,6 +1,6 @@
-"""The board of judges: what each is worth on labelled data, and what it costs.
+"""The leaderboard: how accurate each judge is on labelled data, and what it costs.
 
-:func:`bench` measures one; ``stepscore bench`` is the command.
+:func:`bench` measures a judge; ``stepscore bench`` is the command.
 """
 
 from stepscore.audit.board.bench import BenchOptions, Opened, bench, open_entries, open_entry
@@ -9,28 +9,28 @@ from stepscore.audit.board.board import (
     FRONT,
     Board,
     add_claims,
+    cost_kind,
+    front_labels,
     front_metric,
     open_board,
     read_board,
     read_claim,
 )
+from stepscore.audit.board.board_metrics import METRICS, PUBLISHED, BoardMetric
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
-from stepscore.audit.board.pareto import cost_kind, front_labels
-from stepscore.audit.board.rows.board_schema import (
+from stepscore.audit.board.questions import make_questions, write_questions
+from stepscore.audit.board.row import BoardRow, Cost, Points
+from stepscore.audit.board.schemas import (
     StoredBenchmark,
     StoredBoard,
     StoredRow,
     is_board,
+    read_row,
     read_stored_board,
 )
-from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
-from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow, Cost, Points
-from stepscore.audit.board.rows.row_schema import read_row
 from stepscore.audit.board.tables import board_records, board_tables, check_table, published_table
-from stepscore.audit.board.topreward import topreward_cells, topreward_entries
-from stepscore.audit.board.topreward_tables import topreward_tables
+from stepscore.audit.board.topreward import topreward_cells, topreward_entries, topreward_tables
 
 __all__ = [
     "FRONT",
@@ -62,6 +62,7 @@ __all__ = [
     "front_labels",
     "front_metric",
     "is_board",
+    "make_questions",
     "open_benchmark",
     "open_board",
     "open_entries",
@@ -76,4 +77,5 @@ __all__ = [
     "topreward_cells",
     "topreward_entries",
     "topreward_tables",
+    "write_questions",
 ]

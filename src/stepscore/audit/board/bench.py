@@ -14,7 +14,7 @@ from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.board import FRONT, Board, front_metric, open_board
 from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.measure import row_estimates, runs_cost, said_by
-from stepscore.audit.board.rows.row import BoardRow, Cost, slug
+from stepscore.audit.board.row import BoardRow, Cost, slug
 from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, CapabilityError, OptionError, RunError, StepScoreError
@@ -26,16 +26,15 @@ from stepscore.runs import CallOptions, FinishedEpisode, Protocol, Run, open_run
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How a board is measured.
+    """Options of a benchmark; ``workers`` is that of :func:`stepscore.score`.
 
     Attributes:
-        views: Give judges only these views.
-        workers: As in :func:`stepscore.score`.
-        call_options: As in :func:`stepscore.score`; the budget is that of the whole board.
+        views: Show judges only these views.
+        call_options: Its budget covers the whole board.
         base_url: URL of the API of served models.
-        front: The accuracy of the Pareto front.
-        measured_by: Who measures; stated in the rows.
-        further: Options that the commands of rows need to name the same data, such as the labels.
+        front: The accuracy metric of the Pareto front.
+        measured_by: Stated in the rows.
+        further: Options that the commands of rows need to find the same data, such as the labels.
     """
 
     views: Sequence[str] | None = None
@@ -49,13 +48,7 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Opened:
-    """An entry with its judge.
-
-    Attributes:
-        entry: What is measured.
-        judge: Its judge; ``None`` where its model lacks what the judge needs.
-        reason: Why there is none.
-    """
+    """An entry with its judge, or with the reason why judge and model do not fit together."""
 
     entry: Entry
     judge: Judge | None
@@ -63,15 +56,11 @@ class Opened:
 
 
 def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[Opened]:
-    """Return the judges of entries, the clock, the constant and the image difference among them.
-
-    Args:
-        entries: What to measure.
-        base_url: URL of the API of served models.
+    """Return the judges of entries, with the baselines added.
 
     Raises:
-        StepScoreError: A name or an option is wrong; nothing was measured.
-        OptionError: Two entries have one label.
+        StepScoreError: A name or an option is wrong.
+        OptionError: Two entries have the same label.
     """
     given = {entry.judge for entry in entries if not entry.options}
     everything = [*entries, *(Entry(name) for name in TRIVIAL_JUDGES if name not in given)]
@@ -79,13 +68,13 @@ def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[
     for entry in everything:
         if seen.setdefault(entry.label, entry) is not entry:
             raise OptionError(
-                f"Two entries are called {shown(entry.label)!r}; leave one out, or give it a label in --entries FILE."
+                f"Two entries have the label {shown(entry.label)!r}. Remove one, or set its label in --entries FILE."
             )
     return [open_entry(entry, base_url) for entry in everything]
 
 
 def open_entry(entry: Entry, base_url: str | None = None) -> Opened:
-    """Return an entry with its judge; without one where judge and model do not go together."""
+    """Return an entry with its judge, or with the reason why judge and model do not fit together."""
     options = dict(entry.options)
     if entry.model is not None:
         options["model"] = _model(entry, base_url)
@@ -96,7 +85,7 @@ def open_entry(entry: Entry, base_url: str | None = None) -> Opened:
     except OptionError as error:
         if entry.options or entry.model is None:
             raise
-        # Nothing was asked of the judge but to take this model.
+        # The entry sets nothing but the model, so the judge does not fit it.
         return Opened(entry, None, str(error))
 
 
@@ -124,19 +113,15 @@ def bench(
 ) -> Board:
     """Measure judges on a benchmark; return the board of all rows of its folder.
 
-    A judge that cannot be asked about these episodes is a row that says why. The same call goes on with a board that
-    was stopped, and adds judges to it.
+    A judge that cannot run gets a row with the reason. Rerunning resumes a stopped board, or adds judges to
+    it.
 
     Args:
-        benchmark: The benchmark.
         entries: From :func:`open_entries`.
         out: The board's folder.
-        options: Budget, views, front.
-        on_start: Called before each run with its name and number of videos.
-        on_done: Called after each judged video.
 
     Raises:
-        BudgetError: The budget is spent; a larger one goes on.
+        BudgetError: The budget is spent; rerun with a larger one.
     """
     options, folder = options or BenchOptions(), Path(out)
     front = front_metric(options.front)
@@ -157,7 +142,7 @@ def measure_row(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> BoardRow:
-    """Measure one judge; return its row and write none. Arguments are those of :func:`bench`."""
+    """Measure one judge; return its row without writing it."""
     return _Runner(benchmark, out, options, on_start, on_done).row(opened)
 
 
@@ -234,7 +219,7 @@ class _Runner:
         )
 
     def _within_budget(self, folder: Path) -> CallOptions:
-        """Return the call options of one run: its own share of the budget is what the other runs have left."""
+        """Return the call options of one run, with the budget that the other runs have left."""
         options = self.options.call_options
         budget = options.budget
         if budget.max_calls is None and budget.max_cost is None:
@@ -258,6 +243,6 @@ def _looks_at_goals(judge: Judge) -> bool:
 
 
 def _all_failed(run: Run) -> str | None:
-    """Return the first error where no episode was judged."""
+    """Return the first error if no episode was judged."""
     errors = run.judgements().column("error").to_pylist()
     return str(errors[0]) if errors and all(errors) else None

@@ -1,6 +1,6 @@
-"""A benchmark: labelled episodes, with pairs and questions about them, and a fingerprint of all of it.
+"""A benchmark: labelled episodes, pairs and questions about them, and a fingerprint of all of it.
 
-A folder with a ``benchmark.json`` names its parts itself; of any other source they are given one by one.
+A folder with a ``benchmark.json`` names its parts; for any other source, pass them one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._untrusted import read_json, shown
-from stepscore.audit.board.questions import Question, question_videos, read_questions
+from stepscore.audit.board.question_scores import question_videos
+from stepscore.audit.board.questions import Question, read_questions
 from stepscore.audit.pairs import Pair, pair_videos, read_pairs
 from stepscore.episodes import Episode, Episodes, open_episodes
 from stepscore.errors import ManifestError, OptionError, exits_as_errors, first_field_error
@@ -27,7 +28,7 @@ FORMAT = 1
 FILE = "benchmark.json"
 MAX_BYTES = 1 << 20
 LAST_SUCCESS = "last-success"
-"""Goal images are last frames of labelled successes in other scenes."""
+"""Take goal images from the last frames of labelled successes in other scenes."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,8 @@ class BenchmarkParts:
     """Where the parts of a benchmark are.
 
     Attributes:
-        source: The episodes.
-        name: Its name.
-        description: What it is, in a sentence or two.
-        seed: Random seed it was made with; ``None`` where there is none.
-        labels: Labels to join.
-        subgoals: Subgoals of each task.
-        pairs: Pairs of timestamps.
-        questions: Questions with exact answers.
-        goal: Goal images for judges that look at them, as in :func:`stepscore.open_episodes`.
+        seed: Random seed it was made with; ``None`` if there is none.
+        goal: Goal images, as in :func:`stepscore.open_episodes`.
     """
 
     source: str
@@ -60,7 +54,7 @@ class BenchmarkParts:
 def _inside(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or PurePosixPath(path).is_absolute() or ".." in parts or "\\" in path or ":" in path:
-        raise ValueError("it is a path inside of the benchmark's folder")
+        raise ValueError("must be a path inside the benchmark's folder")
     return path
 
 
@@ -82,10 +76,10 @@ class _Schema(BaseModel):
 
 
 def benchmark_parts(source: str) -> BenchmarkParts:
-    """Return the parts of a source: those that its ``benchmark.json`` names, else the source alone.
+    """Return the parts that a source's ``benchmark.json`` names, else only the source.
 
     Raises:
-        ManifestError: The file is not one; the message names the field.
+        ManifestError: The file is invalid; the message names the field.
     """
     folder = Path(source).expanduser()
     file = folder / FILE
@@ -113,14 +107,10 @@ def benchmark_parts(source: str) -> BenchmarkParts:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark, opened.
+    """An opened benchmark.
 
     Attributes:
-        parts: Where its parts are.
-        episodes: Its episodes.
-        open_with: Opens the same episodes with goal images, for judges that look at them.
-        pairs: Its pairs; empty where it has none.
-        questions: Its questions; empty where it has none.
+        open_with: Opens the same episodes with goal images.
         shown_as: The source as the commands of rows name it.
     """
 
@@ -133,10 +123,10 @@ class Benchmark:
 
     @cached_property
     def with_goals(self) -> Episodes:
-        """Its episodes with goal images, where it names some.
+        """The episodes with goal images, if the benchmark names any.
 
         Raises:
-            StepScoreError: An episode has none.
+            StepScoreError: An episode has no goal image.
         """
         return self.episodes if self.parts.goal is None else self.open_with(self.parts.goal)
 
@@ -147,7 +137,7 @@ class Benchmark:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of videos, instructions, labels, subgoals, pairs and questions; not of where they are."""
+        """Hash of videos, instructions, labels, subgoals, pairs and questions, independent of their location."""
         digest = hashlib.sha256()
         for episode in self.episodes:
             digest.update(json.dumps(_content(episode), sort_keys=True).encode())
@@ -158,7 +148,7 @@ class Benchmark:
         return digest.hexdigest()[:32]
 
     def described(self) -> dict[str, Any]:
-        """Return what ``board.json`` says of it."""
+        """Return the description for ``board.json``."""
         return {
             "name": self.parts.name,
             "description": self.parts.description,
@@ -172,22 +162,18 @@ class Benchmark:
         }
 
     def _success_modes(self) -> Iterator[str]:
-        """Yield when success counts, ``ever`` or ``holds``, by the label of every episode that has one."""
+        """Yield the success mode, ``ever`` or ``holds``, of every labelled episode."""
         for episode in self.episodes:
             if episode.labels.success_mode is not None:
                 yield episode.labels.success_mode
 
     def of_row(self) -> dict[str, Any]:
-        """Return what a row says of it."""
+        """Return the part of the description that every row repeats."""
         described = self.described()
         return {name: described[name] for name in ("name", "seed", "episodes", "fingerprint")}
 
     def videos(self, *, goals: bool) -> tuple[Episodes, Mapping[str, Episode], Mapping[str, Episode]]:
-        """Return the episodes, and the videos of pairs and of questions by their ids.
-
-        Args:
-            goals: Whether with goal images.
-        """
+        """Return the episodes, and the videos of pairs and of questions by their ids."""
         episodes = self.with_goals if goals else self.episodes
         by_id = {episode.id: episode for episode in episodes}
         return episodes, pair_videos(self.pairs, by_id), question_videos(self.questions, by_id)
@@ -201,14 +187,12 @@ def open_benchmark(
     limit: int | None = None,
     reader: str | None = None,
 ) -> Benchmark:
-    """Open a benchmark: list its episodes, read its pairs and questions. Decodes nothing.
+    """Open a benchmark: list its episodes, read its pairs and questions. Nothing is decoded.
 
     Args:
-        parts: Where its parts are.
         shown_as: The source as commands name it.
         task: Only episodes of this task; pairs and questions about others are left out.
         limit: Only the first episodes.
-        reader: As in :func:`stepscore.open_episodes`.
 
     Raises:
         OptionError: No episode has a label.
@@ -217,7 +201,7 @@ def open_benchmark(
     episodes = opened()
     if not any(episode.labels.rows for episode in episodes):
         raise OptionError(
-            f"No episode of {shown(parts.source)} has a label, and a board shows how far judges agree with labels. "
+            f"No episode of {shown(parts.source)} has a label, which a board compares judges with. "
             f"Join some: --labels FILE{''.join(f' {note}' for note in episodes.notes)}"
         )
     ids = set(episodes.ids())
@@ -239,7 +223,7 @@ def open_benchmark(
 
 
 def _content(episode: Episode) -> list[Any]:
-    """Return all of an episode that numbers depend on."""
+    """Return everything of an episode that can change a number."""
     try:
         with exits_as_errors():
             video = episode.fingerprint

@@ -1,46 +1,43 @@
 """The board: rows of judges on one benchmark, kept in a folder.
 
 =====================  ==============================================================================
-file                   what is in it
-=====================  ==============================================================================
 ``board.json``         the board, for the page
-``rows/NAME.json``     a row with its protocol, its command and every curve
-``claims/NAME.json``   a row that others measured, as it was given
-``runs/NAME``          what the judge said: ``recorded``, the episodes, and ``changed``, other videos
+``rows/NAME.json``     a row with its protocol, command and curves
+``claims/NAME.json``   a row measured by others, unchanged
+``runs/NAME``          the judge's answers: ``recorded`` episodes and ``changed`` videos
 =====================  ==============================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stepscore._files import write_json
 from stepscore._untrusted import shown
 from stepscore.audit.board.benchmark import Benchmark
-from stepscore.audit.board.pareto import CostKind, cost_kind, front_labels
-from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board
-from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
-from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow
-from stepscore.audit.board.rows.row_schema import read_row
+from stepscore.audit.board.board_metrics import BY_NAME, METRICS, PUBLISHED, BoardMetric
+from stepscore.audit.board.row import BoardRow
+from stepscore.audit.board.schemas import (
+    BOARD_FORMAT,
+    FILE,
+    StoredBoard,
+    not_a_board,
+    read_row,
+    read_stored_board,
+)
+from stepscore.audit.pareto import pareto_front
 from stepscore.errors import ManifestError, OptionError, RunError
 
 FRONT = "success_auc_within_tasks"
-"""The accuracy of the Pareto front, by default."""
+"""Default accuracy metric of the Pareto front."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """Judges on one benchmark.
-
-    Attributes:
-        benchmark: What ``board.json`` says of the data.
-        rows: The rows: judges by the front's accuracy, the best first, then trivial ones.
-        front: The accuracy of the Pareto front.
-    """
+    """Judges on one benchmark, best first by the front's accuracy metric, baselines last."""
 
     benchmark: Mapping[str, Any]
     rows: tuple[BoardRow, ...]
@@ -58,14 +55,14 @@ class Board:
 
     @property
     def metrics(self) -> tuple[BoardMetric, ...]:
-        """The metrics of which some row has a number."""
+        """The metrics that at least one row has."""
         return tuple(one for one in METRICS if any(one.name in row.estimates for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the board as ``board.json`` has it."""
         front = self.pareto
         return {
-            "format": FORMAT,
+            "format": BOARD_FORMAT,
             "benchmark": dict(self.benchmark),
             "metrics": [metric.to_dict() for metric in self.metrics],
             "front": {"metric": self.front.name, "cost": self.cost_kind},
@@ -84,7 +81,7 @@ def front_metric(name: str) -> BoardMetric:
     """Return the metric of the front by its name.
 
     Raises:
-        OptionError: There is no such metric.
+        OptionError: The name is unknown.
     """
     if name not in BY_NAME:
         raise OptionError(f"Unknown metric {shown(name)!r}. Valid: {', '.join(BY_NAME)}.")
@@ -94,46 +91,41 @@ def front_metric(name: str) -> BoardMetric:
 def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
     """Return the board of all rows in a folder.
 
-    Args:
-        folder: The board's folder.
-        benchmark: The benchmark they were measured on.
-        front: The accuracy of the Pareto front.
-
     Raises:
-        RunError: A row there is of other data.
+        RunError: A row was measured on other data.
     """
     rows = [read_row(path) for path in sorted((folder / "rows").glob("*.json"))]
     rows += [read_claim(path, benchmark) for path in sorted((folder / "claims").glob("*.json"))]
     for row in rows:
         if row.benchmark["fingerprint"] != benchmark.fingerprint:
             raise RunError(
-                f"{shown(folder)} holds rows of other data ({row.label} on {row.benchmark['name']}). Numbers of "
-                "different data are not put in one table: choose another folder, -o BOARD"
+                f"{shown(folder)} holds rows measured on other data ({row.label} on {row.benchmark['name']}), which "
+                "cannot share a table. Choose another folder: -o BOARD"
             )
     return Board(benchmark.described(), _ordered(rows, front), front)
 
 
 def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
-    """Read a row that others measured, as their claim.
+    """Read a row measured by others, as their claim.
 
     Raises:
-        ManifestError: The file is not a row, or of other data.
+        ManifestError: The file is not a row, or was measured on other data.
     """
     row = read_row(path)
     there, here = row.benchmark["fingerprint"], benchmark.fingerprint
     if there != here:
         raise ManifestError(
             f"{shown(path)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint {there}; here: "
-            f"{benchmark.parts.name}, {here}). Numbers of different data are not put in one table."
+            f"{benchmark.parts.name}, {here}), which cannot share a table."
         )
     return replace(row, claimed_by=row.measured_by or path.name)
 
 
 def read_board(path: Path) -> Board:
-    """Read ``board.json``; its rows are without protocols and curves, which their own files have.
+    """Read ``board.json``; its rows lack protocols and curves, which are in the rows' own files.
 
     Raises:
-        ManifestError: The file cannot be read, or is not a board; the message names the field.
+        ManifestError: The file cannot be read or is invalid; the message names the field.
     """
     read = read_stored_board(path)
     _check_metrics(read, path)
@@ -146,7 +138,7 @@ def read_board(path: Path) -> Board:
 
 
 def _check_metrics(read: StoredBoard, path: Path) -> None:
-    """Refuse metrics that this version does not have."""
+    """Reject metrics that this version does not know."""
     named = {"front.metric": {read.front.metric}}
     named |= {f"rows.{at}.estimates": set(row.estimates) for at, row in enumerate(read.rows)}
     for field, names in named.items():
@@ -155,10 +147,10 @@ def _check_metrics(read: StoredBoard, path: Path) -> None:
 
 
 def add_claims(files: Sequence[Path], benchmark: Benchmark, folder: Path) -> None:
-    """Copy rows that others measured into a board's folder, once all of them are found valid.
+    """Copy rows measured by others into a board's folder, after all of them are validated.
 
     Raises:
-        ManifestError: One is not a row, or of other data; none was copied.
+        ManifestError: One is not a row, or was measured on other data; none was copied.
     """
     claims = [read_claim(path, benchmark) for path in files]
     for row in claims:
@@ -175,3 +167,42 @@ def _ordered(rows: Sequence[BoardRow], front: BoardMetric) -> tuple[BoardRow, ..
         return (row.trivial, value is None, 0.0 if value is None else sign * value, row.label)
 
     return tuple(sorted(rows, key=place))
+
+
+CostKind = Literal["money", "tokens", "images"]
+
+
+def cost_kind(rows: Sequence[BoardRow]) -> CostKind:
+    """Return the cost by which all rows can be compared; it never depends on the machine.
+
+    Money if every row that calls a model has a known price, and one is above 0; else tokens if all count
+    them; else images, which every judge counts.
+    """
+    asking = [row.cost for row in rows if row.cost.calls]
+    if any(cost.cost for cost in asking) and all(cost.cost is not None for cost in asking):
+        return "money"
+    return "tokens" if all(cost.tokens for cost in asking) else "images"
+
+
+_COSTS: Mapping[CostKind, Callable[[BoardRow], float]] = {
+    "money": lambda row: row.cost.cost or 0.0,
+    "tokens": lambda row: row.cost.tokens,
+    "images": lambda row: row.cost.images,
+}
+
+
+def row_cost(row: BoardRow, kind: CostKind) -> float:
+    """Return a row's cost per judged video."""
+    return _COSTS[kind](row) / max(row.cost.videos, 1)
+
+
+def front_labels(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) -> set[str]:
+    """Return the labels on the Pareto front, by point estimates; claims of others are left out."""
+    sign = 1.0 if metric.better == "higher" else -1.0
+    known = [
+        (row, sign * value)
+        for row in rows
+        if row.claimed_by is None and (value := row.value(metric.name)) is not None
+    ]
+    front = pareto_front([value for _, value in known], [(row_cost(row, kind),) for row, _ in known])
+    return {known[place][0].label for place in front}

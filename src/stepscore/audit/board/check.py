@@ -1,4 +1,4 @@
-"""Measure a row again and compare: does it reproduce?"""
+"""Measure a row again to check whether it reproduces."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from stepscore._untrusted import shown
 from stepscore.audit.board.bench import BenchOptions, measure_row, open_entry
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.entry import Entry
-from stepscore.audit.board.rows.row import BoardRow, Points
+from stepscore.audit.board.row import BoardRow, Points
 from stepscore.audit.board.safe_row import safe_entry
 from stepscore.errors import OptionError
 from stepscore.runs import FinishedEpisode
 
 CURVE_TOLERANCE = 1e-4
-"""Largest difference of two curves that counts as none; other processors and libraries round otherwise."""
+"""Largest difference of two equal curves: processors and libraries round differently."""
 VALUE_TOLERANCE = 1e-3
-"""Largest difference of two estimates that counts as none."""
+"""Largest difference of two equal estimates."""
 
 
 @dataclass(frozen=True)
 class RowCheck:
-    """A row beside the same measured again.
+    """A row compared with a new measurement.
 
     Attributes:
-        claimed: The row.
-        again: The same, measured here.
-        curve_difference: Largest difference of progress at a point; infinite where points differ.
-        videos_apart: Videos on which the two differ.
-        problems: Why it does not reproduce; empty where it does.
+        curve_difference: Largest difference of progress at a point; infinite if the points differ.
+        videos_apart: Number of videos that differ.
+        problems: Why it does not reproduce; empty if it does.
     """
 
     claimed: BoardRow
@@ -73,29 +71,24 @@ def check_row(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> RowCheck:
-    """Measure a row again and compare the two.
+    """Measure a row again and compare.
 
-    The judge and its options are those of the row, which may come from anybody: no model but ``embedded`` is asked,
-    no file opened and no code of other packages run unless the caller names it too; see ``safe_row.py``.
+    The row is untrusted: unless the caller names them too, it can use no model but ``embedded``, open no file
+    and run no code of other packages; see ``safe_row.py``.
 
     Args:
-        row: The row.
-        benchmark: The benchmark that it says it was measured on.
-        out: Folder of the new runs.
-        options: Budget, views; the cache is not used.
-        models: Models that may be asked, with options of the caller's own.
-        judges: Judges that the caller names, with the options that name models or files; a row may have the same.
-        on_start: As in :func:`bench`.
-        on_done: As in :func:`bench`.
+        out: Folder of the new runs; the cache is not used.
+        models: Allowed models, with the caller's own options.
+        judges: Judges named by the caller, with options that name models or files.
 
     Raises:
-        OptionError: The row may not be run as it is; the message has the command that names its model.
+        OptionError: The row needs something that is not allowed; the message has the option that allows it.
     """
     problems = []
     if row.benchmark["fingerprint"] != benchmark.fingerprint:
         raise OptionError(
             f"Row {shown(row.label)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint "
-            f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Give the data that it was measured on."
+            f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Pass the data that it was measured on."
         )
     entry = safe_entry(row, models or {}, judges)
     fresh = replace(options, call_options=replace(options.call_options, cache=False))
@@ -117,7 +110,7 @@ def check_row(
 
 
 def compare_curves(claimed: Mapping[str, Points], again: Mapping[str, Points]) -> tuple[float, int]:
-    """Return the largest difference of progress at a point, and on how many videos the two differ."""
+    """Return the largest difference of progress at a point, and the number of videos that differ."""
     largest, apart = 0.0, 0
     for name in claimed.keys() | again.keys():
         difference = _difference(claimed.get(name, Points()), again.get(name, Points()))

@@ -1,4 +1,4 @@
-"""What stands on a board: judges with their options, each with every model that it may ask."""
+"""Entries of a board: judges with their options, combined with models."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ _OPTION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*=")
 
 @dataclass(frozen=True)
 class Entry:
-    """A judge with its model, to be measured.
-
-    Attributes:
-        judge: The judge's name.
-        model: The model string; ``None`` for a judge without one.
-        options: Options of the judge.
-        model_options: Options of the model.
-        label: Its name on the board; by default made of the others.
-    """
+    """A judge with its model, to be measured; the default ``label`` is made from the other fields."""
 
     judge: str
     model: str | None = None
@@ -46,17 +38,12 @@ class Entry:
             object.__setattr__(self, "label", f"{named(self.judge, self.options)}{asks}")
 
     def words(self) -> list[str]:
-        """Return the options of ``stepscore bench`` that name it; see :func:`split_entry` for their form."""
+        """Return the options of ``stepscore bench`` that name it; :func:`split_entry` parses them."""
         words = ["--judges", named(self.judge, self.options)]
         return words if self.model is None else [*words, "--models", named(self.model, self.model_options)]
 
     def command(self, source: str, rest: Sequence[str] = ()) -> str:
-        """Return the command that measures it.
-
-        Args:
-            source: The dataset.
-            rest: Further options, as the labels.
-        """
+        """Return the command that measures it on a dataset."""
         return shlex.join(["stepscore", "bench", source, *rest, *self.words(), "-o", "BOARD"])
 
 
@@ -72,7 +59,7 @@ def _text(value: Any) -> str:
 def split_entry(text: str) -> tuple[str, list[str]]:
     """Return the name and the options of ``NAME:KEY=VALUE:KEY=VALUE``.
 
-    A colon that no ``KEY=`` follows belongs to what it stands in: ``mine.py:Judge``, ``vllm/name:7b``.
+    Other colons belong to the name or value before them: ``mine.py:Judge``, ``vllm/name:7b``.
     """
     name, *parts = text.strip().split(":")
     options: list[str] = []
@@ -87,24 +74,20 @@ def split_entry(text: str) -> tuple[str, list[str]]:
 
 
 def takes_model(judge: str) -> bool:
-    """Return whether a judge is asked to be given a model.
+    """Return whether a judge needs a model.
 
     Raises:
-        UnknownNameError: There is no such judge; the message has the closest.
+        UnknownNameError: The judge is unknown; the message suggests the closest name.
     """
     factory: Callable[..., object] = judge_registry.get(judge)
     return "model" in inspect.signature(factory).parameters
 
 
 def combined(judges: Sequence[Entry], models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Entry]:
-    """Return every judge with every model; one that asks none stands once.
-
-    Args:
-        judges: Judges with their options.
-        models: Model strings with their options.
+    """Return every judge with every model; judges without a model appear once.
 
     Raises:
-        OptionError: A judge needs a model, and none is given.
+        OptionError: A judge needs a model and none is given.
     """
     entries: list[Entry] = []
     for judge in judges:
@@ -135,17 +118,17 @@ _ENTRIES = TypeAdapter(Annotated[list[_Entry], Field(max_length=MAX_ENTRIES)])
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Read entries from a YAML file, a list of judge, model, options, model_options and label.
+    """Read entries from a YAML list of judge, model, options, model_options and label.
 
     Raises:
-        ManifestError: The file is not such a list; the message names the field.
+        ManifestError: The file is invalid; the message names the field.
     """
     try:
         read = _ENTRIES.validate_python(read_yaml(path, ManifestError, max_bytes=MAX_BYTES))
     except ValidationError as error:
         name, why = first_field_error(error)[:2]
         raise ManifestError(
-            f"{shown(path)}: {shown(name or 'entries')}: {shown(why)}. It is a list of judge, model, options, "
+            f"{shown(path)}: {shown(name or 'entries')}: {shown(why)}. Expected a list of judge, model, options, "
             "model_options and label."
         ) from error
     return [Entry(**one.model_dump()) for one in read]

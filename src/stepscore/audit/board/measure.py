@@ -1,4 +1,4 @@
-"""The numbers of a row, from the judge's runs over a benchmark."""
+"""Compute the numbers of a row from the judge's runs over a benchmark."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from stepscore.analysis import (
     EpisodeMetrics,
     curves_by_episode,
+    finer_ranking,
     judge_agreement,
     measure_episodes,
+    score_ranking,
     verdict_rows,
 )
 from stepscore.analysis.against_labels import curve_agreement, judged_stages, level_estimate
-from stepscore.analysis.ranking import finer_ranking, score_ranking
 from stepscore.audit.board.benchmark import Benchmark
-from stepscore.audit.board.questions import score_questions
-from stepscore.audit.board.rows.metrics import METRICS, WHY_MISSING
-from stepscore.audit.board.rows.row import Cost, Points
+from stepscore.audit.board.board_metrics import METRICS, WHY_MISSING
+from stepscore.audit.board.question_scores import score_questions
+from stepscore.audit.board.row import Cost, Points
 from stepscore.audit.judge_answers import judged_episodes
 from stepscore.audit.pairs import score_pairs
 from stepscore.episodes import Episode
@@ -38,10 +39,10 @@ CURVES = {
     "stage_error": "judge:stage error",
     "boundary_f1": "judge:boundary F1",
 }
-"""Names on a board of what ``metrics --show judge`` measures of curves."""
+"""Board metrics by the name that ``metrics --show judge`` gives them."""
 
 ALWAYS_YES = ("constant", "linear-time")
-"""Judges that answer yes to every subgoal: for the clock everything is done at the end."""
+"""Judges that answer yes to every subgoal: a clock takes everything for done at the end."""
 
 
 def row_estimates(
@@ -53,9 +54,7 @@ def row_estimates(
     """Return the estimates of a row by metric, and why the others are missing.
 
     Args:
-        benchmark: The benchmark.
-        recorded: The judge's run over its episodes.
-        changed: Its run over the changed videos that pairs and questions are about.
+        changed: The run over the videos of pairs and questions.
         videos: Videos of pairs and of questions, by their ids.
     """
     metrics = measure_episodes(recorded)
@@ -91,7 +90,7 @@ def _missing(
 
 
 def _success(run: Run, metrics: EpisodeMetrics) -> dict[str, Estimate]:
-    """Return ranking by the judge's success score, else its last progress, and agreement of its verdicts."""
+    """Return the ranking by success score (else by last progress) and the agreement of verdicts."""
     rows = [*score_ranking(run.judge, metrics, {}), *finer_ranking(run.judge, metrics, {})]
     ranked = {row.metric.removeprefix("judge:AUC of "): row.estimate for row in rows}
     by = next((name for name in ("success score", "last progress") if name in ranked), "")
@@ -118,7 +117,7 @@ def _curves(run: Run, metrics: EpisodeMetrics) -> dict[str, Estimate]:
 
 
 def _resampling(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what is resampled: scenes, else episodes, within tasks."""
+    """Return what to resample: scenes, else episodes, within tasks."""
     return {
         "clusters": [episode["pair"] or episode["episode_id"] for episode in episodes],
         "strata": [str(episode["task"] or episode["instruction"]) for episode in episodes],
@@ -126,7 +125,7 @@ def _resampling(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _subgoals(run: Run) -> dict[str, Estimate]:
-    """Return agreement over all subgoals of all episodes; the scene, else the episode, is resampled."""
+    """Return the agreement over all subgoals of all episodes; scenes, else episodes, are resampled."""
     answers: dict[tuple[str, str], dict[str, float]] = {}
     episodes: dict[str, Mapping[str, Any]] = {}
     for episode, names, source, values in verdict_rows(run):
@@ -154,7 +153,7 @@ def _pairs(benchmark: Benchmark, runs: list[Run], videos: Mapping[str, Episode])
 
 
 def said_by(run: Run) -> dict[str, Points]:
-    """Return what a run's judge said, by id of the video."""
+    """Return the judge's answers by id of the video."""
     verdicts: dict[str, dict[str, str]] = {}
     for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
         verdicts.setdefault(row["episode_id"], {})[row["subgoal"]] = row["answer"]
@@ -175,12 +174,7 @@ def said_by(run: Run) -> dict[str, Points]:
 
 
 def runs_cost(runs: Sequence[Run], prices: Sequence[Price | None]) -> Cost:
-    """Return what some runs cost, all their videos together; cached answers count as if they had been asked for.
-
-    Args:
-        runs: The runs of one judge.
-        prices: The price of each model that it asks; ``None`` where it is not known.
-    """
+    """Return the cost of all runs of one judge; cached answers count as if they had been requested."""
     rows = [row for run in runs for row in run.usage().to_pylist()]
     uncached = [row["seconds"] for row in rows if not row["cached"] and row["seconds"] is not None]
     return Cost(

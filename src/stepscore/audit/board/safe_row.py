@@ -1,7 +1,7 @@
-"""What a row from somebody else may have run: no model, file, server or code that the user did not name.
+"""What an untrusted row may run: no model, file, server or code that the user did not name.
 
-What an option names is declared beside it (``stepscore.registry.names``). An option that declares nothing, as those
-of other packages may, is refused a value that could name a model or a file.
+Options declare what they name (``stepscore.registry.names``). An option without a declaration, as in other
+packages, may not have a value that could name a model or a file.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from stepscore._untrusted import shown
 from stepscore.audit.board.entry import Entry
-from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.row import BoardRow
 from stepscore.errors import OptionError
 from stepscore.judges import judge_registry
 from stepscore.models import model_registry
 from stepscore.registry import declared_options
 
 REFUSED_OPTIONS = ("base_url", "api_key", "headers", "trust_remote_code")
-"""Options of a model that no row may bring, whether declared or not: where a key is sent, and whose code is run."""
+"""Model options that no row may set: they decide where a key is sent and whose code runs."""
 SAFE_MODEL = "embedded"
-"""The model that is asked without being named: it is in the package, and costs nothing."""
+"""The model that needs no permission: it is in the package and free."""
 _WORDS = {
     "model": "names a model",
     "judge": "names a judge or its model",
@@ -35,16 +35,16 @@ _WORDS = {
 
 
 def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: Sequence[Entry] = ()) -> Entry:
-    """Return what a row measured, if it may be run.
+    """Return the entry that a row measured, if it may run.
 
     Args:
-        row: The row.
-        models: Models that the user names, with options of the user's own.
-        judges: Judges that the user names; a row may set an option of theirs to the same value.
+        models: Models that the user names, with the user's options.
+        judges: Judges that the user names; a row may set their options to the same values.
 
     Raises:
-        OptionError: The row names a judge that is not installed, a judge of another package, a model or a file that
-            the user does not name, or an option that no row may set. The message has the option that names it.
+        OptionError: The row names an unknown judge, a judge of another package, a model or a file that the
+            user does not
+        name, or an option that no row may set. The message has the option that allows it.
     """
     if row.judge not in judge_registry.names():
         raise OptionError(
@@ -58,13 +58,13 @@ def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: S
         )
     if row.model is not None and not user.allows_model(row.model):
         raise OptionError(
-            f"Row {shown(row.label)} asks the model {shown(row.model)}. To have it asked, name it too: "
+            f"Row {shown(row.label)} uses the model {shown(row.model)}. To allow it, name it too: "
             f"--models {_quoted(row.model)}"
         )
     own = models.get(row.model or "", {})
     backend = (row.model or "").partition("/")[0]
     if refused := sorted(set(row.model_options) & set(REFUSED_OPTIONS) - set(own)):
-        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which no row may.")
+        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which rows must not set.")
     brought = {key: value for key, value in row.model_options.items() if key not in own}
     make = model_registry.get(backend) if backend in model_registry.names() else None
     for key, value, why in user.refused(make, brought, {}):
@@ -112,13 +112,7 @@ class _User:
         given: Mapping[str, Any],
         named: Iterable[Mapping[str, Any]],
     ) -> Iterator[tuple[str, object, str]]:
-        """Yield each option with a value that it may not have, and why.
-
-        Args:
-            make: What takes the options.
-            given: The options of the row.
-            named: Options that the user names.
-        """
+        """Yield each option with a forbidden value, and why; ``named`` are options that the user names."""
         declared = {} if make is None else declared_options(make)
         for option, value in given.items():
             if any(option in mine and _same(mine[option], value) for mine in named):
@@ -145,14 +139,14 @@ class _User:
 
 
 def _same(one: object, other: object) -> bool:
-    """Return whether two values are the same, types included: true is not 1."""
+    """Compare values with their types: true is not 1."""
     return type(one) is type(other) and one == other
 
 
 def _may_name(value: object) -> bool:
     """Return whether a value, or one inside it, could name a model or a file.
 
-    What has the form of a path is not looked up: on some systems, asking whether a path exists calls another machine.
+    Path-like values are not looked up: on some systems that contacts another machine.
     """
     if isinstance(value, Mapping):
         return any(_may_name(part) for pair in value.items() for part in pair)

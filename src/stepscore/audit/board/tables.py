@@ -16,10 +16,9 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.audit.board.board import Board
+from stepscore.audit.board.board_metrics import METRICS, PUBLISHED, BoardMetric
 from stepscore.audit.board.check import RowCheck
-from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
-from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.row import BoardRow
 from stepscore.types import Estimate
 
 SUCCESS = "Success"
@@ -58,7 +57,7 @@ def board_tables(board: Board) -> list[PrintedTable]:
 
 
 def published_table() -> PrintedTable:
-    """Return the figures of others, which stand beside a board."""
+    """Return the published figures of others."""
     columns = (Column("judge", left=True), *(Column(name) for name in PUBLISHED[0].values))
     rows = tuple(
         TableRow((text_cell(one.label), *(number_cell(value, ".1f") for value in one.values.values())))
@@ -69,7 +68,7 @@ def published_table() -> PrintedTable:
 
 
 def check_table(check: RowCheck) -> PrintedTable:
-    """Return a row beside the same measured again."""
+    """Return a row compared with its new measurement."""
     stored = check.to_dict()
     rows = tuple(
         TableRow(
@@ -97,7 +96,7 @@ def _nan(value: float | None) -> float:
 
 
 def board_records(board: Board) -> list[dict[str, object]]:
-    """Return a row for each number of the tables, as ``metrics --json`` has them."""
+    """Return every number of the tables as rows of ``metrics --json``."""
     stored = board.to_dict()["rows"]
     return [
         {"group": {"row": row["label"]}, "metric": name, **estimate}
@@ -134,7 +133,7 @@ def _estimates(board: Board, title: str, metrics: Sequence[BoardMetric]) -> Prin
 
 
 def _labelled_success(board: Board) -> str:
-    """Return which success the labels state; empty where there are none, or a board does not say."""
+    """Return which success the labels state; empty if unknown."""
     counts: Mapping[str, int] = board.benchmark.get("success", {})
     parts = [f"{WHEN[mode]}, n {count}" for mode, count in counts.items()]
     return f"Success by label counts {'; '.join(parts)}." if parts else ""
@@ -149,15 +148,7 @@ def _cell(estimate: Estimate | None, metric: BoardMetric, n: int) -> Cell:
 def bounded_cell(
     estimate: Estimate | None, metric: str, form: str, *, scale: float = 1, note: str = ""
 ) -> Cell:
-    """Return a cell with an estimate and its interval; a dash where it is unknown.
-
-    Args:
-        estimate: The estimate.
-        metric: The name that ``--json`` has for it.
-        form: Format of its numbers.
-        scale: What they are multiplied with for people.
-        note: What belongs to this cell alone.
-    """
+    """Return a cell with an estimate and its interval, scaled for display; a dash if unknown."""
     if estimate is None or math.isnan(estimate.value):
         return Cell(UNKNOWN)
     known = not math.isnan(estimate.lo + estimate.hi)

@@ -1,7 +1,7 @@
-"""TOPReward's own tables, made with any model: VOC by dataset, success AUC, target words, prompt forms.
+"""TOPReward's own tables for any model: VOC by dataset, success AUC, target words, prompt forms.
 
-The paper's scores are used (arXiv 2602.19313): VOC of log P(True) over prefixes, and for success the mean of the last
-three of them; GVL beside it by the VOC of its percentages. A cell that cannot be measured says why.
+Scores are the paper's (arXiv 2602.19313): VOC of log P(True) over prefixes, and for success the mean of the
+last three; GVL is added with the VOC of its percentages. A cell that cannot be measured has the reason.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import EpisodeMetrics, measure_episodes
+from stepscore._tables import Column, PrintedTable, TableRow, number_cell, text_cell
+from stepscore.analysis import EpisodeMetrics, auc_estimate, measure_episodes
 from stepscore.analysis.against_labels import level_estimate
-from stepscore.analysis.ranking import auc_estimate
 from stepscore.audit.board.board import Board
 from stepscore.audit.board.entry import Entry
+from stepscore.audit.board.tables import bounded_cell
 from stepscore.runs import Run, open_run
 from stepscore.types import Estimate, FloatArray
 
@@ -34,12 +35,12 @@ PUBLISHED: Mapping[tuple[str, str], str] = {
     (PROMPTS, "upstream"): "VOC 0.945, without chat template",
     (PROMPTS, "chat"): "VOC 0.500, with chat template",
 }
-"""Figures of TOPReward's authors, by table and judge or row: measured by others on other data."""
+"""Figures of TOPReward's authors on other data, by table and judge or row."""
 NO_ANSWER = "no answer of the model can be read as a score"
 
 
 def topreward_entries(models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Entry]:
-    """Return what the tables need of every model: TOPReward in each form and with each pair of words, and GVL."""
+    """Return the entries for the tables: TOPReward in each form and with each pair of words, and GVL, per model."""
     options: list[dict[str, str]] = [{} if form == "upstream" else {"form": form} for form in FORMS]
     options += [{"target": yes, "other": no} for yes, no in WORDS[1:]]
     options.append({"variant": "instruction"})
@@ -55,17 +56,7 @@ def topreward_entries(models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[E
 
 @dataclass(frozen=True)
 class TableCell:
-    """A number of the tables.
-
-    Attributes:
-        model: Whose answers.
-        table: Which table.
-        row: Its row.
-        column: Its column.
-        estimate: The number; ``None`` where there is none.
-        reason: Why there is none.
-        published: What TOPReward's authors report for it; empty where nothing.
-    """
+    """A number of the tables, or the reason why there is none."""
 
     model: str
     table: str
@@ -86,14 +77,7 @@ class TableCell:
 def topreward_cells(
     board: Board, folder: Path, model: str, options: Mapping[str, Any] | None = None
 ) -> list[TableCell]:
-    """Measure the tables from the runs of a board.
-
-    Args:
-        board: A board with the rows of :func:`topreward_entries`.
-        folder: Its folder.
-        model: The model string of those rows.
-        options: The model's options.
-    """
+    """Measure the tables from the runs of a board with the rows of :func:`topreward_entries`."""
     rows = {row.label: row for row in board.rows}
 
     def label(judge: str, **given: str) -> str:
@@ -137,7 +121,7 @@ def topreward_cells(
 
 
 def _given(**options: str) -> dict[str, str]:
-    """Return options without those that are the judge's defaults."""
+    """Return options without the judge's defaults."""
     default = {"form": FORMS[0], "target": WORDS[0][0], "other": WORDS[0][1]}
     return {name: value for name, value in options.items() if default[name] != value}
 
@@ -155,7 +139,7 @@ def _table_cell(
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run by the paper's scores: VOC and a score of success of each episode."""
+    """One run by the paper's scores: VOC and success score of each episode."""
 
     metrics: EpisodeMetrics
     scores: FloatArray
@@ -174,7 +158,7 @@ class _Measured:
         return level_estimate(self.metrics.values["VOC"][chosen], self._groups(chosen))
 
     def voc_by_dataset(self) -> dict[str, Estimate]:
-        """Return the VOC of each dataset; of each task where there is one dataset alone; and of all."""
+        """Return the VOC of all episodes and of each dataset, or of each task if there is only one dataset."""
         names = [str(row["dataset"] or "") for row in self.metrics.episodes]
         if len(set(names)) < 2:
             names = [str(row["task"] or row["instruction"]) for row in self.metrics.episodes]
@@ -192,7 +176,7 @@ class _Measured:
 
 
 def _measure(run: Run) -> _Measured:
-    """Return a run by the score that its paper ranks by."""
+    """Return a run by the score that its paper uses for ranking."""
     names = run.curves().column_names
     channel = next((name for name in ("logp_true", "raw") if name in names), "progress")
     # Only VOC and the last value are read; `robust` is undefined outside 0..1, where log-probabilities are.
@@ -207,3 +191,44 @@ def _measure(run: Run) -> _Measured:
     return _Measured(
         metrics, np.array([math.nan if one is None else one for one in scores], dtype=np.float64)
     )
+
+
+BY_ROW = {BY_DATASET: "dataset or task", SUCCESS: "score", TARGETS: "words", PROMPTS: "form"}
+"""What the rows of each table are."""
+NOT_TRAINED = (
+    "The embedded judge was trained on the form upstream with True and False alone: what it says in other forms and "
+    "words is measured, and no sign of what a large model would do."
+)
+AS_PUBLISHED = "Published: TOPReward's authors, measured by others on other data."
+NOTE = "VOC on labelled successes, AUC over all episodes; 95 % intervals resample scenes within tasks."
+
+
+def topreward_tables(cells: Sequence[TableCell]) -> list[PrintedTable]:
+    """Return the four tables of each model, with published figures below them."""
+    keys = dict.fromkeys((cell.model, cell.table) for cell in cells)
+    return [
+        _table(model, table, [c for c in cells if (c.model, c.table) == (model, table)])
+        for model, table in keys
+    ]
+
+
+def _table(model: str, title: str, cells: Sequence[TableCell]) -> PrintedTable:
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    rows = []
+    for name in dict.fromkeys(cell.row for cell in cells):
+        by_column = {cell.column: cell for cell in cells if cell.row == name}
+        known = [cell.estimate.n for cell in by_column.values() if cell.estimate is not None]
+        n = number_cell(max(known, default=math.nan), ".0f")
+        group = {"model": model, "table": title, "row": name}
+        values = [bounded_cell(by_column[column].estimate, column, "z.3f") for column in columns]
+        rows.append(TableRow((text_cell(name), *values, n), group))
+    notes = [NOTE, NOT_TRAINED] if model == "embedded" and title in (TARGETS, PROMPTS) else [NOTE]
+    notes += dict.fromkeys(f"{_named(cell)}: unknown. {cell.reason}" for cell in cells if cell.reason)
+    said = [f"{_named(cell)}: {cell.published}." for cell in cells if cell.published]
+    notes += [f"{AS_PUBLISHED} {' '.join(dict.fromkeys(said))}"] if said else []
+    heads = (Column(BY_ROW[title], left=True), *(Column(column, "higher") for column in columns), Column("n"))
+    return PrintedTable(f"{title}, {model}", heads, tuple(rows), tuple(notes))
+
+
+def _named(cell: TableCell) -> str:
+    return cell.column if cell.table == BY_DATASET else cell.row

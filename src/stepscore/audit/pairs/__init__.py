@@ -1,4 +1,4 @@
-"""The pairwise test of a judge: did the task advance or fall back between two timestamps?"""
+"""The pairwise test: did the task advance or fall back between two timestamps?"""
 
 from stepscore.audit.pairs.compare import (
     PAIR,
@@ -13,7 +13,6 @@ from stepscore.audit.pairs.compare import (
 from stepscore.audit.pairs.consistency import Consistency, ask_consistency, measure_consistency
 from stepscore.audit.pairs.consistency_plan import ConsistencyOptions, ConsistencyPlan, plan_consistency
 from stepscore.audit.pairs.make import make_progress_pairs
-from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS, Pair, read_pairs, write_pairs
 from stepscore.audit.pairs.pair_file import COLUMNS, PairFile, read_columns, read_pair_file
 from stepscore.audit.pairs.pairwise import (
@@ -27,6 +26,7 @@ from stepscore.audit.pairs.pairwise import (
 from stepscore.audit.pairs.resolution import Resolution, measure_resolution
 from stepscore.audit.pairs.score import (
     By,
+    Measure,
     PairResult,
     SpanScore,
     judged_change,

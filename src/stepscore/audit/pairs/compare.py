@@ -1,9 +1,8 @@
-"""Direct comparison: a judge that compares frames is asked about exactly the two frames of a pair.
+"""Direct comparison: ask a judge that compares frames about the two frames of a pair.
 
-Each pair becomes an episode of four frames, the first of the recording, BEFORE, AFTER and the last, so that asking
-is a run like any other: journal, cache, budget and dry run hold, and a pair that cannot be read is a row with its
-error. Frames of an episode played backwards are shown as they were recorded, with the recorded start and goal:
-only BEFORE and AFTER are exchanged.
+Each pair becomes an episode of four frames (first, BEFORE, AFTER, last), so that asking is an ordinary run
+with journal, cache, budget and dry run. For episodes played backwards, start and goal stay those of the
+recording and only BEFORE and AFTER are exchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from stepscore.runs import Run
 from stepscore.types import Judgement
 
 BEFORE, AFTER = 1, 2
-"""Numbers of the two frames in the episode that a pair becomes; 0 is the start."""
+"""Indices of the two frames in a pair's episode; 0 is the start."""
 
 
 class Question(NamedTuple):
-    """Two frames by number, and the number among equal questions."""
+    """Two frame numbers, and the repetition of the question."""
 
     before: int
     after: int
@@ -35,22 +34,17 @@ class Question(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its answer among a judgement's facts: ``1>2``, asked again ``1>2#1``."""
+        """Key of the answer in a judgement's facts: ``1>2``, repeated ``1>2#1``."""
         return f"{self.before}>{self.after}" + (f"#{self.repeat}" if self.repeat else "")
 
 
 PAIR = (Question(BEFORE, AFTER),)
-"""What is asked about a pair."""
+"""The question about a pair."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Asks a judge that compares frames some questions about an episode; the answers are facts of its judgement.
-
-    Attributes:
-        comparer: The judge.
-        questions: What it is asked.
-    """
+    """Ask a judge that compares frames questions about an episode; the answers are facts of the judgement."""
 
     comparer: Judge
     questions: tuple[Question, ...] = PAIR
@@ -64,16 +58,16 @@ class Compare:
 
     @property
     def local_code(self) -> Mapping[str, str] | None:
-        """File and class of a judge of the user's own."""
+        """File and class of a custom judge."""
         code: Mapping[str, str] | None = getattr(self.comparer, "local_code", None)
         return code
 
     def prepare(self, *, offline: bool = False) -> None:
-        """Let the judge fetch what it needs."""
+        """Let the judge download what it needs."""
         prepare(self.comparer, offline=offline)
 
     def options(self) -> Mapping[str, object]:
-        """Return the judge and its options, and the questions."""
+        """Return the judge, its options and the questions."""
         judge = {
             "name": self.comparer.name,
             "version": self.comparer.version,
@@ -82,7 +76,7 @@ class Compare:
         return {"judge": judge, "questions": [question.name for question in self.questions]}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return a judgement whose facts are the answers by name of the question, NaN where unknown."""
+        """Return a judgement whose facts are the answers by question, NaN where unknown."""
         assert isinstance(self.comparer, FrameComparer)
         n = len(episode.view(episode.main_view).timestamps())
         sampled = sample_frames(episode, indices=range(n))
@@ -96,28 +90,23 @@ class Compare:
 
 
 def check_compares(judge: Judge) -> None:
-    """Raise OptionError where a judge cannot be asked about two frames."""
+    """Raise OptionError if a judge cannot compare two frames."""
     if isinstance(judge, FrameComparer):
         return
     able = ", ".join(comparing_judges())
     raise OptionError(
-        f"Judge {judge.name!r} scores a whole video and cannot be asked about two frames. Score its curve: "
+        f"Judge {judge.name!r} scores whole videos and cannot compare two frames. Score its curve with "
         f"--by curve. Judges that compare frames: {able}."
     )
 
 
 def comparing_judges() -> list[str]:
-    """Return the names of judges of this package that compare two frames."""
+    """Return the built-in judges that compare two frames."""
     return [name for name in judge_registry.names() if hasattr(judge_registry.get(name), "compare")]
 
 
 def pair_clips(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> list[Episode]:
-    """Return an episode of four frames for each pair, called by its id: start, BEFORE, AFTER, end.
-
-    Args:
-        pairs: The pairs.
-        videos: Their videos, from :func:`pair_videos`.
-    """
+    """Return an episode of four frames (start, BEFORE, AFTER, end) for each pair, named by its id."""
     return [_clip(pair, videos[pair.id]) for pair in pairs]
 
 
@@ -127,19 +116,19 @@ def _clip(pair: Pair, video: Episode) -> Episode:
     try:
         with exits_as_errors():
             last_s = float(video.view(video.main_view).timestamps()[-1])
-    except Exception as error:  # a view is anyone's code
+    except Exception as error:  # a third-party view may raise anything
         return video_of_error(pair.id, str(error))
     start_s, end_s = (0.0, last_s) if pair.played == "forwards" else (last_s, 0.0)
     return choose_frames(video, (start_s, pair.before_s, pair.after_s, end_s), pair.id)
 
 
 def video_of_error(name: str, error: str) -> Episode:
-    """Return an episode that cannot be read."""
+    """Return an unreadable episode."""
     return Episode(id=name, instruction="", error=error)
 
 
 def compared(run: Run) -> dict[str, dict[str, float]]:
-    """Return the answers of a run of :class:`Compare`, by episode, then by question; NaN where unknown."""
+    """Return the answers of a run of :class:`Compare` by episode and question; NaN where unknown."""
     table = run.judgements().select(["episode_id", "facts"])
     return {
         row["episode_id"]: {

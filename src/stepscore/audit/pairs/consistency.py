@@ -1,6 +1,6 @@
 """Macro-consistency: do a judge's comparisons fit together, over pairs, triples and whole episodes?
 
-Every number is measured on the judge's own answers; no label is needed. A scalar curve has them by construction.
+All numbers come from the judge's own answers, without labels. A scalar curve is consistent by construction.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from stepscore.analysis import curves_by_episode
 from stepscore.audit.judge_answers import Judged
 from stepscore.audit.pairs.compare import AFTER, BEFORE, Question, compared
 from stepscore.audit.pairs.consistency_plan import SAME, SWAPPED, TRIPLE, ConsistencyPlan
-from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import Pair
-from stepscore.audit.pairs.score import judged_change, resampling
+from stepscore.audit.pairs.score import Measure, judged_change, resampling
 from stepscore.episodes import Episode
 from stepscore.metrics import (
     confirmed_order,
@@ -41,12 +40,7 @@ Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class Consistency:
-    """How far a judge agrees with itself.
-
-    Attributes:
-        judge: The judge's name.
-        measures: The numbers.
-    """
+    """How far a judge agrees with itself."""
 
     judge: str
     measures: tuple[Measure, ...]
@@ -66,16 +60,11 @@ def ask_consistency(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> dict[str, Run]:
-    """Ask what the plan holds, each part in a run folder of its own, and return the runs by name.
+    """Run each part of the plan in its own folder; return the runs by name. Existing runs are resumed.
 
     Args:
-        plan: The plan.
-        folder: The folder of the runs; existing ones are gone on with.
-        views: Give the judge only these views.
-        call_options: Cache and prices; the budget is that of all parts together.
+        call_options: Its budget covers all parts.
         spent_by: Runs whose calls count against the same budget.
-        on_start: Called before each part with its name and number of episodes.
-        on_done: Called after each judged episode.
     """
     options = call_options or CallOptions()
     runs: dict[str, Run] = {}
@@ -90,7 +79,7 @@ def ask_consistency(
 
 
 def _left(options: CallOptions, runs: Sequence[Run]) -> CallOptions:
-    """Return the options with what is left of the budget after some runs."""
+    """Return the options with the budget that some runs have left."""
     spent = [run.info.get("spent", {}).get("total", {}) for run in runs]
     calls, money = options.budget.max_calls, options.budget.max_cost
     if calls is not None:
@@ -107,14 +96,11 @@ def measure_consistency(
     changes: Mapping[str, float],
     pairs: Sequence[Pair],
 ) -> Consistency:
-    """Measure what the answers show.
+    """Measure the consistency of the answers.
 
     Args:
-        judge: The judge's name.
-        plan: What was asked.
-        runs: The answers, from :func:`ask_consistency`.
-        changes: The judge's answer about every pair, by the pair's id.
-        pairs: All pairs.
+        runs: From :func:`ask_consistency`.
+        changes: The judge's answer about every pair, by its id.
     """
     measures = _of_pairs(plan, compared(runs["pairs"]), changes)
     if "triples" in runs:
@@ -131,28 +117,13 @@ def _of_triples(triples: Sequence[Episode], answers: Mapping[str, Mapping[str, f
     )
     resampled = _episodes_resampled(triples)
     residual = triple_residual(pq, qr, pr)
+    median = statistic_estimate(np.median, residual, **resampled)
+    p90 = statistic_estimate(_p90, residual, **resampled)
+    order = mean_estimate(confirmed_order(pq, qr, pr), **resampled)
     return [
-        Measure(
-            "consistency:residual-median",
-            "triple residual, median (nats)",
-            "M1",
-            "0",
-            statistic_estimate(np.median, residual, **resampled),
-        ),
-        Measure(
-            "consistency:residual-p90",
-            "triple residual, 90th percentile",
-            "M1",
-            "0",
-            statistic_estimate(_p90, residual, **resampled),
-        ),
-        Measure(
-            "consistency:order",
-            "order confirmed by the long hop",
-            "",
-            "1",
-            mean_estimate(confirmed_order(pq, qr, pr), **resampled),
-        ),
+        Measure("consistency:residual-median", "triple residual, median (nats)", "M1", "0", median),
+        Measure("consistency:residual-p90", "triple residual, 90th percentile", "M1", "0", p90),
+        Measure("consistency:order", "order confirmed by the long hop", "", "1", order),
     ]
 
 
@@ -164,42 +135,22 @@ def _of_pairs(
 
     first = np.array([changes.get(one.id, math.nan) for one in plan.pairs])
     resampled = resampling(plan.pairs)
+    swapped = mean_estimate(opposite_signs(first, asked(SWAPPED)), **resampled)
+    same = mean_estimate(np.abs(asked(SAME)), **resampled)
     found = [
-        Measure(
-            "consistency:antisymmetry",
-            "opposite sign when swapped",
-            "M4",
-            "1",
-            mean_estimate(opposite_signs(first, asked(SWAPPED)), **resampled),
-        ),
-        Measure(
-            "consistency:identity",
-            "answer about a frame and itself",
-            "M5",
-            "0",
-            mean_estimate(np.abs(asked(SAME)), **resampled),
-        ),
+        Measure("consistency:antisymmetry", "opposite sign when swapped", "M4", "1", swapped),
+        Measure("consistency:identity", "answer about a frame and itself", "M5", "0", same),
     ]
     if not plan.repeats:
         return found
     again = [asked(Question(BEFORE, AFTER, number)) for number in range(1, plan.repeats + 1)]
     variance = repeat_variance(np.stack([first, *again], axis=1))
+    noise = statistic_estimate(_root_mean, variance, **resampled)
+    ratio = statistic_estimate(_signal_to_noise, (variance, np.abs(first)), **resampled)
     return [
         *found,
-        Measure(
-            "resolution:noise",
-            "noise of asking again",
-            "R4",
-            "0",
-            statistic_estimate(_root_mean, variance, **resampled),
-        ),
-        Measure(
-            "resolution:SNR",
-            "median hop over that noise",
-            "R4",
-            "",
-            statistic_estimate(_signal_to_noise, (variance, np.abs(first)), **resampled),
-        ),
+        Measure("resolution:noise", "noise of asking again", "R4", "0", noise),
+        Measure("resolution:SNR", "median hop over that noise", "R4", "", ratio),
     ]
 
 
@@ -223,22 +174,15 @@ def _of_episodes(
         )
         found.append(Measure(f"consistency:{one}-{other}", f"gap of {one} and {other}", "M3", "0", values))
     still = [equal_neighbours(curves[most][e.id][1]) if e.id in curves[most] else math.nan for e in episodes]
-    found.append(
-        Measure(
-            "resolution:equal-neighbours",
-            "equal neighbours on the curve",
-            "R3",
-            "",
-            mean_estimate(still, **resampled),
-        )
-    )
+    equal = mean_estimate(still, **resampled)
+    found.append(Measure("resolution:equal-neighbours", "equal neighbours on the curve", "R3", "", equal))
     return [*found, _curve_agrees(plan, curves[most], changes, pairs)]
 
 
 def _curve_agrees(
     plan: ConsistencyPlan, curves: Curves, changes: Mapping[str, float], pairs: Sequence[Pair]
 ) -> Measure:
-    """Return how often the curve that hops add up to has the sign of the direct comparison: path independence."""
+    """Return how often the curve of summed hops has the sign of the direct comparison: path independence."""
     last_s = {one.id: float(one.view(one.main_view).timestamps()[-1]) for one in plan.episodes}
     inside = [pair for pair in pairs if pair.episode in last_s]
     signs = []
@@ -248,17 +192,12 @@ def _curve_agrees(
         along = judged_change(pair.as_recorded(last_s[pair.episode]), curve)
         known = not (math.isnan(direct) or math.isnan(along))
         signs.append((np.sign(direct) * np.sign(along) + 1) / 2 if known else math.nan)
-    return Measure(
-        "consistency:curve",
-        "curve has the sign of the comparison",
-        "",
-        "1",
-        mean_estimate(signs, **resampling(inside)),
-    )
+    share = mean_estimate(signs, **resampling(inside))
+    return Measure("consistency:curve", "curve has the sign of the comparison", "", "1", share)
 
 
 def _curves(run: Run, channel: str) -> Curves:
-    """Return a channel's curves; where a judge has one curve alone, that is its incremental one."""
+    """Return a channel's curves; the only curve of a judge counts as its incremental one."""
     table = run.curves()
     if channel not in table.column_names:
         if channel != "incremental" or "progress" not in table.column_names:

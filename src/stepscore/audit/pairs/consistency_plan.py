@@ -1,7 +1,7 @@
-"""The extra questions by which a judge that compares frames is held against itself.
+"""The extra questions that test whether a judge's comparisons are consistent.
 
-Some pairs are asked again: swapped, about one frame twice, and repeatedly. Triples of frames are drawn from the
-recorded episodes and asked about in three parts. Some whole episodes are judged at fewer points and in every mode.
+Some pairs are asked again: swapped, with one frame twice, and repeatedly. Triples of frames are drawn from
+the recordings. Some whole episodes are judged at fewer points and in every mode.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from stepscore.judges import Judge
 
 SWAPPED, SAME = Question(AFTER, BEFORE), Question(BEFORE, BEFORE)
 TRIPLE = (Question(1, 2), Question(2, 3), Question(1, 3))
-"""The hops of a triple: from the first frame to the second, from there to the third, and over both."""
+"""The hops of a triple: first to second frame, second to third, and first to third."""
 
 MAX_TRIES = 50
 
 
 @dataclass(frozen=True)
 class ConsistencyOptions:
-    """How much is asked beyond the pairs.
+    """How much to ask beyond the pairs.
 
     Attributes:
-        pairs: Pairs that are asked again, and triples of frames.
-        repeats: How often each of those pairs is asked once more.
-        episodes: Whole episodes that are judged.
-        seed: Random seed of the choices.
+        pairs: Number of pairs to ask about again, and of triples.
+        repeats: Repetitions of each of these pairs.
+        episodes: Number of whole episodes to judge.
     """
 
     pairs: Annotated[int, Range(1, MANY)] = 60
@@ -56,15 +55,14 @@ class Part:
 
 @dataclass(frozen=True)
 class ConsistencyPlan:
-    """What is asked.
+    """The questions to ask.
 
     Attributes:
-        pairs: The pairs that are asked again.
-        triples: The clips of three frames.
-        episodes: The whole episodes.
-        parts: The runs by the name of their folder: ``pairs``, ``triples``, ``curves-16`` ...
-        points: Points of the curves, most first; empty where the judge cannot be sampled differently.
-        repeats: How often each pair is asked once more.
+        pairs: The pairs to ask about again.
+        triples: Clips of three frames, between the start and the end.
+        parts: Runs by the name of their folder: ``pairs``, ``triples``, ``curves-16`` ...
+        points: Points of the curves, most first; empty if the judge's sampling cannot be changed.
+        repeats: Repetitions of each pair.
     """
 
     pairs: tuple[Pair, ...]
@@ -75,7 +73,7 @@ class ConsistencyPlan:
     repeats: int
 
     def sentence(self) -> str:
-        """Return the cost: how many questions are asked beyond those about the pairs."""
+        """Return how many more questions are asked."""
         asked = ", ".join(f"{part.questions} about {name}" for name, part in self.parts.items())
         return f"Consistency: {sum(part.questions for part in self.parts.values())} more questions ({asked})."
 
@@ -87,14 +85,11 @@ def plan_consistency(
     episodes: Mapping[str, Episode],
     options: ConsistencyOptions,
 ) -> ConsistencyPlan:
-    """Choose what is asked; the choice depends on the seed and on the ids alone.
+    """Choose the questions; the choice depends only on the seed and the ids.
 
     Args:
-        judge: A judge that compares frames.
-        pairs: The pairs.
-        clips: The clip of each, from :func:`pair_clips`.
-        episodes: The recorded episodes by id; empty where the pairs are of a file without episodes.
-        options: How much is asked.
+        clips: The clip of each pair, from :func:`pair_clips`.
+        episodes: The recordings by id; empty for pairs of images.
     """
     again = tuple(sorted(pairs, key=lambda one: _drawn("pair", options.seed, one.id))[: options.pairs])
     by_id = {clip.id: clip for clip in clips}
@@ -118,10 +113,10 @@ def plan_consistency(
 
 
 def draw_triples(episodes: Sequence[Episode], count: int, seed: int) -> tuple[Episode, ...]:
-    """Return clips of five frames: the start, three frames in the order of time or against it, the end.
+    """Return clips of five frames: the start, three frames in or against the order of time, the end.
 
-    Every other triple runs against time, so that both laws of hops are tried. Episodes take turns; one that cannot
-    be read gives none.
+    Every other triple runs against time, to test both laws of hops. Episodes take turns; unreadable ones are
+    skipped.
     """
     found: list[Episode] = []
     for turn in range(count):
@@ -146,10 +141,10 @@ def draw_triples(episodes: Sequence[Episode], count: int, seed: int) -> tuple[Ep
 
 
 def curve_judges(judge: Judge, *, goals: bool) -> dict[int, tuple[Judge, int]]:
-    """Return the judge at its points in every mode, and incrementally at a half and a quarter of them.
+    """Return the judge in every mode, and incrementally at a half and a quarter of its points, with its calls.
 
-    Each with the number of its questions about an episode. Empty for a judge that does not judge points after the
-    first frame, as those that add up comparisons do. Modes beyond the incremental one need ``goals``.
+    Empty for a judge that does not judge points after the first frame, like those that sum comparisons. Other
+    modes than the incremental one need ``goals``.
     """
     names: set[str] = {field.name for field in fields(judge)} if is_dataclass(judge) else set()
     if not {"points", "max_points", "fps"} <= names:

@@ -17,10 +17,10 @@ from stepscore.metrics import hop_between
 from stepscore.types import FloatArray
 
 PER_EPISODE = 2
-"""Pairs of each span and direction that one episode gives at most, so that no episode dominates."""
+"""Most pairs per episode, span and direction, so that no episode dominates."""
 
 MIN_GAP_S = 0.2
-"""Least time between the two timestamps."""
+"""Least time between two timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,18 @@ class _Candidate:
 def make_progress_pairs(
     episodes: Iterable[Episode], *, per_span: int = 200, seed: int = 0, potential: str | None = None
 ) -> tuple[Pair, ...]:
-    """Draw pairs of every span, as many that advance as fall back.
+    """Draw pairs of every span, half of them advances and half regressions.
 
     Args:
-        episodes: Episodes with labelled progress; others give no pair.
-        per_span: Most pairs of a span, half of them regressions.
-        seed: Random seed; what an episode offers depends on it and the episode's id alone.
-        potential: Name of the progress labels, where there are several.
+        episodes: Only those with labelled progress give pairs.
+        per_span: Most pairs of a span.
+        potential: Name of the progress labels, if there are several.
 
     Raises:
-        OptionError: No episode has labelled progress, or a number is impossible.
+        OptionError: No episode has labelled progress, or ``per_span`` is invalid.
     """
     if int(per_span) != per_span or per_span < 2:
-        raise OptionError(f"per_span is {per_span}; it must be a whole number of at least 2.")
+        raise OptionError(f"per_span must be an integer of at least 2, got {per_span}.")
     offered: dict[tuple[Span, bool], list[_Candidate]] = defaultdict(list)
     labelled = 0
     for episode in episodes:
@@ -147,7 +146,7 @@ def _drawn(times: FloatArray, truth: FloatArray, rng: np.random.Generator) -> li
 
 
 def _spread(candidates: Sequence[_Candidate], seed: int) -> list[_Candidate]:
-    """Return candidates so that any first part is spread over tasks and episodes."""
+    """Order candidates so that every prefix is spread over tasks and episodes."""
     by_task: dict[str, list[_Candidate]] = defaultdict(list)
     for one in candidates:
         by_task[one.episode.task or one.episode.instruction].append(one)

@@ -1,8 +1,8 @@
 """A pair: two timestamps of a video, and whether the task advanced or fell back between them.
 
-After RoboPulse (PRM-as-a-Judge): pairs of small, medium and large true change, half of them regressions. A
-regression is later in its video and lower in truth: a fall of the recorded episode, or a rise of the episode played
-backwards. So the order of time says nothing, and a judge that reads the clock scores 0.50.
+After RoboPulse (PRM-as-a-Judge): small, medium and large true changes, half of them regressions. A regression
+is later in its video and lower in truth: a fall of the recording, or a rise of the reversed recording. So the
+order of time says nothing, and a clock scores 0.50.
 """
 
 from __future__ import annotations
@@ -38,17 +38,13 @@ class Pair:
     """Two timestamps of one video.
 
     Attributes:
-        id: Unique within its file.
-        episode: Id of the episode.
-        played: Whether the episode is shown as recorded or backwards; times count in the video shown.
-        before_s: The earlier timestamp.
-        after_s: The later timestamp.
-        change: True progress after, less before.
-        span: The size of the change; ``None`` where a file states neither.
-        task: The episode's task.
-        scene: The scene, shared by episodes that are not independent; empty where not known.
-        hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known, NaN
-            where of the change only its sign is known.
+        played: Whether the episode is shown as recorded or reversed; times count in the video shown.
+        change: True progress after, minus before.
+        span: The size of the change; ``None`` if a file states neither.
+        scene: Shared by episodes that are not independent; empty if unknown.
+        hop: The true hop: the change as a share of what was left, or of what was done. ``None`` if unknown,
+            NaN if only
+        the sign of the change is known.
     """
 
     id: str
@@ -68,7 +64,7 @@ class Pair:
         return self.change if self.hop is None else self.hop
 
     def as_recorded(self, last_s: float) -> Pair:
-        """Return the pair at the timestamps of the recording, which ends at ``last_s``: the later may stand first."""
+        """Return the pair at the recording's timestamps, possibly the later one first; it ends at ``last_s``."""
         if self.played == "forwards":
             return self
         return replace(
@@ -77,7 +73,7 @@ class Pair:
 
     @property
     def cluster(self) -> str:
-        """What is resampled: the scene, else the episode. Pairs of one episode are not independent."""
+        """The unit to resample: the scene, else the episode. Pairs of one episode are not independent."""
         return self.scene or self.episode
 
 
@@ -96,7 +92,7 @@ class _PairRow(BaseModel):
 
 
 def span_of(change: float) -> Span | None:
-    """Return the span of a true change; ``None`` for one under the smallest."""
+    """Return the span of a true change; ``None`` if it is too small."""
     size = round(abs(change), 9)
     return next((name for name, (lo, hi) in SPANS.items() if lo <= size < hi), None)
 
@@ -107,7 +103,7 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
 
 
 def read_pairs(path: Path) -> tuple[Pair, ...]:
-    """Read pairs from JSON lines; an error names file and line. Spans follow from the change."""
+    """Read pairs from JSON lines; spans follow from the change. Errors name file and line."""
     pairs: list[Pair] = []
     lines = read_text(path, ManifestError).splitlines()
     for number, line in enumerate(lines, 1):
@@ -130,11 +126,11 @@ def read_pairs(path: Path) -> tuple[Pair, ...]:
 
 
 def check_ids(path: Path, pairs: Sequence[Pair]) -> None:
-    """Raise ManifestError where a file has no pairs, or two of one id."""
+    """Raise ManifestError if there are no pairs, or an id repeats."""
     if not pairs:
         raise ManifestError(f"{shown(path)} has no pairs. Make some: stepscore pairs make SOURCE -o FILE")
     seen: set[str] = set()
     for pair in pairs:
         if pair.id in seen:
-            raise ManifestError(f"{shown(path)}: two pairs are called {pair.id!r}.")
+            raise ManifestError(f"{shown(path)}: two pairs have the id {pair.id!r}.")
         seen.add(pair.id)

@@ -1,8 +1,8 @@
-"""Pairs of images from another tool's file, read by a mapping of its columns: RoboPulse's, for one.
+"""Pairs of images from another tool's file, such as RoboPulse's, read by a mapping of its columns.
 
-Which field holds what is the user's to say, since the files differ: ``before=front_before,after=front_after,...``.
-A field may lie inside of others (``meta.task``) or in a list (``images.2``). Eight images in the layout of GRM need
-one name: ``images``, a list of REFERENCE START, REFERENCE END, BEFORE and AFTER of the cameras front, left, right.
+Files differ, so the user maps fields: ``before=front_before,after=front_after,...``. A field may be nested
+(``meta.task``) or in a list (``images.2``). Eight images in GRM's layout need one name: ``images``, a list of
+REFERENCE START, REFERENCE END, BEFORE and AFTER of the cameras front, left, right.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = (
     "episode",
     "scene",
 )
-"""What a file's fields may be mapped to."""
+"""The columns that fields can be mapped to."""
 
 LABELS = {
     **dict.fromkeys(("progress", "progressing", "advance", "forward", "rising", "positive", "better"), 1.0),
@@ -42,7 +42,7 @@ LABELS = {
         ("regression", "regress", "regressing", "fall", "backward", "falling", "negative", "worse"), -1.0
     ),
 }
-"""Labels that are words; others are numbers, whose sign is the direction."""
+"""Labels that are words; other labels are numbers, whose sign is the direction."""
 
 _NUMBER = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,12})?)\s*(%?)")
 
@@ -52,9 +52,8 @@ class PairFile:
     """The pairs of a file.
 
     Attributes:
-        pairs: The pairs.
-        clips: The images of each as an episode: start, BEFORE, AFTER.
-        undirected: Records without a direction, which were left out: their label is 0.
+        clips: The images of each pair as an episode: start, BEFORE, AFTER.
+        undirected: Number of records left out because their label is 0.
     """
 
     pairs: tuple[Pair, ...]
@@ -63,11 +62,11 @@ class PairFile:
 
 
 def read_columns(text: str) -> dict[str, str]:
-    """Return a mapping of columns from ``before=FIELD,after=FIELD,...``, or from a YAML file of that content.
+    """Return a column mapping from ``before=FIELD,after=FIELD,...`` or a YAML file with that content.
 
     Raises:
-        OptionError: It is not such a text, or lacks what every pair needs.
-        UnknownNameError: There is no such column.
+        OptionError: The text is malformed, or a required column is missing.
+        UnknownNameError: A column is unknown.
     """
     found: dict[str, str] = {}
     if text.lower().endswith((".yaml", ".yml")):
@@ -97,12 +96,12 @@ def read_columns(text: str) -> dict[str, str]:
 
 
 def read_pair_file(path: Path, columns: Mapping[str, str], images: Path | None = None) -> PairFile:
-    """Read pairs of images; an error names the file, the record and the fields that are there.
+    """Read pairs of images; errors name the file, the record and its fields.
 
     Args:
         path: A JSON file with a list of records, or JSON lines.
-        columns: Which field holds what, from :func:`read_columns`.
-        images: The folder or zip archive that image paths are relative to; the file's own folder by default.
+        columns: From :func:`read_columns`.
+        images: Folder or zip archive that image paths are relative to; the file's folder by default.
     """
     root = path.parent if images is None else images
     check_image_root(root)
@@ -126,7 +125,7 @@ def read_pair_file(path: Path, columns: Mapping[str, str], images: Path | None =
 
 
 def _records(path: Path) -> list[Any]:
-    """Return the records of a JSON list, of the one list inside a JSON object, or of JSON lines."""
+    """Return the records of a JSON list, of the only list in a JSON object, or of JSON lines."""
     text = read_text(path, ManifestError)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return [
@@ -173,7 +172,7 @@ class _Row:
         return value
 
     def text(self, column: str) -> str:
-        """Return a text; empty where the column is not mapped."""
+        """Return a text; empty if the column is not mapped."""
         if column not in self.columns:
             return ""
         value = self.field(column)
@@ -184,7 +183,7 @@ class _Row:
         return str(value)[:10_000]
 
     def paths(self, column: str) -> list[str]:
-        """Return one or several paths of images."""
+        """Return one or several image paths."""
         value = self.field(column)
         paths = [value] if isinstance(value, str) else value
         if not isinstance(paths, list) or not paths or not all(isinstance(one, str) for one in paths):
@@ -192,7 +191,7 @@ class _Row:
         return paths
 
     def images(self) -> tuple[str, str | None, list[str], list[str]]:
-        """Return the paths of the start, the end where there is one, and BEFORE and AFTER of every camera."""
+        """Return the paths of the start, the end if any, and BEFORE and AFTER of every camera."""
         if "images" in self.columns:
             paths = self.paths("images")
             if len(paths) != 8:
@@ -201,14 +200,14 @@ class _Row:
         before, after = self.paths("before"), self.paths("after")
         if len(before) != len(after) or len(before) > len(CAMERAS):
             raise ManifestError(
-                f"{self.where} has {len(before)} images before and {len(after)} after; expected as many of each, one "
+                f"{self.where} has {len(before)} images before and {len(after)} after; expected equal numbers, one "
                 f"to three: {', '.join(CAMERAS)}."
             )
         end = self.paths("end")[0] if "end" in self.columns else None
         return self.paths("start")[0], end, before, after
 
     def change(self) -> float:
-        """Return the label as a change: a hop in -1..1, or 1 or -1 where only its direction is stated."""
+        """Return the label as a change: a hop in -1..1, or 1 or -1 if only its direction is stated."""
         value = self.field("label")
         if isinstance(value, str):
             word = value.strip().lower()
@@ -222,7 +221,7 @@ class _Row:
         return float(value) / 100 if abs(value) > 1 else float(value)
 
     def span(self, change: float) -> Span | None:
-        """Return the span that the file states, else that of the change where its size is known."""
+        """Return the span stated in the file, else that of the change if its size is known."""
         if "span" not in self.columns:
             return span_of(change) if abs(change) != 1 else None
         value = self.text("span").strip().lower()
@@ -242,13 +241,13 @@ def _has(value: object) -> str:
         names = [shown(str(name)[:80]) for name in list(value)[:30]]
         return f"Its fields: {', '.join(names) or 'none'}."
     if isinstance(value, list):
-        return f"There is a list of {len(value)} there."
-    return "There is no object there."
+        return f"It is a list of {len(value)} items."
+    return "It is not an object."
 
 
 def _pair(row: _Row, number: int, change: float) -> Pair:
     if not abs(change) <= 1:
-        raise ManifestError(f"{row.where}: a change of {change:g} is outside of -1..1.")
+        raise ManifestError(f"{row.where}: the change must be in -1..1, got {change:g}.")
     name = row.text("id") or f"pair_{number:06d}"
     return Pair(
         id=name,

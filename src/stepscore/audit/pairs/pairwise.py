@@ -1,4 +1,4 @@
-"""The pairwise test: a judge asked about pairs, by comparison of their frames or by its curve over their videos."""
+"""The pairwise test: ask a judge about pairs, by comparing their frames or by its curve over their videos."""
 
 from __future__ import annotations
 
@@ -38,13 +38,9 @@ from stepscore.runs import CallOptions, FinishedEpisode, Run, score
 
 @dataclass(frozen=True)
 class AskedPairs:
-    """What a judge is asked about.
+    """The pairs to ask about, with their videos, clips of the two frames, and recordings.
 
-    Attributes:
-        pairs: The pairs.
-        videos: The video of each pair, by its id; empty for pairs of images.
-        clips: A clip of the two frames of each pair.
-        episodes: The recorded episodes, by id; empty for pairs of images.
+    ``videos`` and ``episodes`` are empty for pairs of images.
     """
 
     pairs: tuple[Pair, ...]
@@ -61,13 +57,7 @@ def pairs_of_source(pairs: tuple[Pair, ...], listed: Iterable[Episode]) -> Asked
 
 
 def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
-    """Return what is scored: what is asked for, else direct comparison where the judge can compare.
-
-    Args:
-        judge: The judge.
-        by: The value of ``--by``.
-        consistency: Whether the judge is held against itself, which only comparisons can be.
-    """
+    """Return what to score: the value of ``--by``, else comparison if the judge can compare frames."""
     if by not in (None, "compare", "curve"):
         raise UnknownNameError("value of --by", by, ("compare", "curve"))
     if by == "compare":
@@ -75,17 +65,17 @@ def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
     compares = by == "compare" or (by is None and isinstance(judge, FrameComparer))
     if consistency and not compares:
         raise OptionError(
-            f"--consistency is about comparisons of two frames, and {judge.name!r} is scored by its curve, which is "
-            "consistent by construction. Leave it out; other sampling and asking again are probes of stepscore audit."
+            f"--consistency needs comparisons of two frames, but {judge.name!r} is scored by its curve, "
+            "which is consistent by construction. Leave it out; `stepscore audit` probes other sampling."
         )
     return "compare" if compares else "curve"
 
 
 def check_file_judge(judge: Judge, by: str | None) -> None:
-    """Refuse a judge that cannot be asked about two images that are all there is."""
+    """Reject a judge that cannot compare two images without a video."""
     if by == "curve" or not isinstance(judge, FrameComparer):
         raise OptionError(
-            f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
+            f"A file of images has no videos, which {judge.name!r} would score by a curve. Judges that "
             f"compare two images: {', '.join(comparing_judges())}."
         )
     if getattr(judge, "end", None) == "last":
@@ -97,16 +87,7 @@ def check_file_judge(judge: Judge, by: str | None) -> None:
 
 @dataclass(frozen=True)
 class PairTestResult:
-    """What a judge's answers about pairs show.
-
-    Attributes:
-        judge: The judge's name.
-        by: What was scored.
-        results: Its score and those of the trivial answers.
-        resolution: How small a change it tells.
-        consistency: Whether its answers fit together; ``None`` where that was not asked.
-        runs: All runs.
-    """
+    """The result of the pairwise test, with baselines; ``consistency`` is ``None`` unless it was asked for."""
 
     judge: str
     by: By
@@ -131,14 +112,7 @@ class PairTestResult:
 
 @dataclass(frozen=True)
 class PairTest:
-    """A judge on pairs.
-
-    Attributes:
-        asked: The pairs.
-        judge: The judge.
-        by: What is scored.
-        plan: What else it is asked, to be held against itself; ``None`` for nothing.
-    """
+    """The test of a judge on pairs; ``plan`` has the extra questions about consistency, if any."""
 
     asked: AskedPairs
     judge: Judge
@@ -147,12 +121,12 @@ class PairTest:
 
     @property
     def scored(self) -> Judge:
-        """The judge as a run is scored with it."""
+        """The judge that is passed to ``score``."""
         return Compare(self.judge) if self.by == "compare" else self.judge
 
     @property
     def shown(self) -> list[Episode]:
-        """What it is shown: a clip of each pair, or every video once."""
+        """What the judge is shown: a clip of each pair, or every video once."""
         distinct = {episode.id: episode for episode in self.asked.videos.values()}
         return list(self.asked.clips if self.by == "compare" else distinct.values())
 
@@ -165,14 +139,10 @@ class PairTest:
         on_start: Callable[[str, int], None] | None = None,
         on_done: Callable[[FinishedEpisode], None] | None = None,
     ) -> PairTestResult:
-        """Ask, and return what the answers show.
+        """Ask the questions and return the result; an existing run folder is resumed.
 
         Args:
-            folder: The run folder; an existing one is resumed.
-            views: Give the judge only these views.
-            call_options: Budget, prices and cache; the budget is that of all runs together.
-            on_start: Called before each run with its name and number of episodes.
-            on_done: Called after each judged episode.
+            call_options: Its budget covers all runs.
         """
         shown, name = self.shown, self.judge.name
         if on_start is not None:

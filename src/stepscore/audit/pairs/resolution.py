@@ -1,4 +1,4 @@
-"""Micro-resolution: how small a change a judge tells the direction of, and how fine its answers are."""
+"""Micro-resolution: how small a change a judge can detect the direction of, and how fine its answers are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.audit.pairs.measure import Measure, counted
 from stepscore.audit.pairs.pair import Pair
-from stepscore.audit.pairs.score import RESOLVED, By, resampling, right_signs
+from stepscore.audit.pairs.score import RESOLVED, By, Measure, counted, resampling, right_signs
 from stepscore.metrics import HOP_BINS, value_levels
 from stepscore.metrics.stats import mean_estimate
 
@@ -20,11 +19,10 @@ class Resolution:
     """How fine a judge's answers about pairs are.
 
     Attributes:
-        judge: The judge's name.
-        by: What was scored.
-        bins: Sign accuracy and ties by size of the true hop, smallest first; bins without a pair are left out (R1).
-        answers: Number and distance of the values that it returns (R3).
-        resolved: Lower end of the smallest bin with an accuracy of at least 0.75 (R2); ``None`` where none has it.
+        bins: Sign accuracy and ties by size of the true hop, smallest first, without empty bins (R1).
+        answers: Number and distance of the distinct answers (R3).
+        resolved: Lower end of the smallest bin with an accuracy of at least 0.75 (R2); ``None`` if there is
+            none.
         surely_resolved: The same by the lower end of the accuracy's interval.
     """
 
@@ -47,7 +45,7 @@ class Resolution:
 
 
 def bin_name(lo: float, hi: float) -> str:
-    """Return the name of a bin of hops: ``0.05 to 0.1``, ``from 0.5``."""
+    """Return the name of a bin: ``0.05 to 0.1``, ``from 0.5``."""
     return f"from {lo:g}" if math.isinf(hi) else f"{lo:g} to {hi:g}"
 
 
@@ -56,11 +54,8 @@ def measure_resolution(
 ) -> Resolution:
     """Measure accuracy by size of the true hop, and the levels of the answers.
 
-    Args:
-        judge: The judge's name.
-        pairs: The pairs; one without a known hop is binned by its change, and left out where that is a sign alone.
-        changes: The judged change of each, NaN where unknown.
-        by: What was scored.
+    Pairs without a known hop are binned by their change, or left out if only its sign is known. ``changes``
+    are the judged ones, NaN where unknown.
     """
     judged = np.asarray(changes, dtype=np.float64)
     size = np.round([abs(pair.size) for pair in pairs], 9)
@@ -80,16 +75,10 @@ def measure_resolution(
             if reached[end] is None and getattr(accuracy, end) >= RESOLVED:
                 reached[end] = lo
     levels = value_levels(judged)
+    count = counted(levels.distinct, levels.n, "count")
+    step = counted(levels.step, levels.n, "minimum")
     answers = (
-        Measure(
-            "resolution:levels", "distinct answers", "R3", "", counted(levels.distinct, levels.n, "count")
-        ),
-        Measure(
-            "resolution:step",
-            "smallest difference of answers",
-            "R3",
-            "",
-            counted(levels.step, levels.n, "minimum"),
-        ),
+        Measure("resolution:levels", "distinct answers", "R3", "", count),
+        Measure("resolution:step", "smallest difference of answers", "R3", "", step),
     )
     return Resolution(judge, by, tuple(bins), answers, reached["value"], reached["lo"])

@@ -1,16 +1,15 @@
-"""A judge on pairs: the share of right signs by span, with intervals, ties and the smallest span resolved."""
+"""Score a judge on pairs: share of right signs by span, with intervals, ties and the smallest span resolved."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from stepscore.audit.judge_answers import Judged
-from stepscore.audit.pairs.measure import estimate_row
 from stepscore.audit.pairs.pair import SPANS, Pair
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import ManifestError
@@ -22,18 +21,15 @@ from stepscore.types import Estimate, FloatArray
 By = Literal["curve", "compare"]
 
 RESOLVED = 0.75
-"""Accuracy from which a span counts as resolved, by the lower end of its interval."""
+"""Accuracy from which a span is resolved, by the lower end of its interval."""
 
 
 @dataclass(frozen=True)
 class SpanScore:
-    """A judge on the pairs of one span.
+    """A judge on the pairs of one span, or of ``"all"``.
 
     Attributes:
-        span: The span, or ``"all"``.
-        accuracy: Share of right signs, a tie one half.
-        advances: The same on pairs that advance.
-        regressions: The same on pairs that fall back.
+        accuracy: Share of right signs, a tie one half; ``advances`` and ``regressions`` likewise.
         auroc: How often an advance is judged higher than a regression.
         ties: Share of pairs judged as no change.
     """
@@ -46,7 +42,7 @@ class SpanScore:
     ties: Estimate
 
     def named(self) -> Mapping[str, Estimate]:
-        """Return its estimates by the names that tables and JSON have."""
+        """Return its estimates by their names in tables and JSON."""
         return {
             "accuracy": self.accuracy,
             "advances": self.advances,
@@ -61,11 +57,8 @@ class PairResult:
     """A judge on a file of pairs.
 
     Attributes:
-        judge: The judge's name.
-        spans: One for each span, and one for all.
-        resolved: The smallest span that is resolved; ``None`` where none is.
-        by: What was scored: ``"curve"``, the judge's curve over the whole video, or ``"compare"``, its answer about
-            exactly the two frames.
+        resolved: The smallest resolved span; ``None`` if there is none.
+        by: ``"curve"`` over the whole video, or ``"compare"``: the answer about the two frames.
     """
 
     judge: str
@@ -83,18 +76,18 @@ class PairResult:
 
 
 def pair_videos(pairs: Sequence[Pair], episodes: Mapping[str, Episode]) -> dict[str, Episode]:
-    """Return the video of every pair, by the pair's id: the episode as recorded, or backwards.
+    """Return the video of every pair by its id: the episode as recorded or reversed.
 
     Raises:
-        ManifestError: A pair is of an episode that is not there.
+        ManifestError: A pair names an unknown episode.
     """
     backwards: dict[str, Episode] = {}
     videos = {}
     for pair in pairs:
         if pair.episode not in episodes:
             raise ManifestError(
-                f"Pair {pair.id} is of episode {pair.episode!r}, which the source does not have. "
-                "Give the source that the pairs were made from."
+                f"Pair {pair.id} names episode {pair.episode!r}, which is not in the source. "
+                "Pass the source that the pairs were made from."
             )
         episode = episodes[pair.episode]
         if pair.played == "backwards":
@@ -109,8 +102,6 @@ def score_pairs(
     """Compare the judged change of every pair with the true one.
 
     Args:
-        judge: The judge's name.
-        pairs: The pairs.
         videos: The video of each pair, by its id.
         judged: The judge's answers, by id of the videos' episodes.
     """
@@ -122,14 +113,7 @@ def score_pairs(
 def score_changes(
     judge: str, pairs: Sequence[Pair], changes: Sequence[float], *, by: By = "curve"
 ) -> PairResult:
-    """Compare judged changes with the true ones.
-
-    Args:
-        judge: The judge's name.
-        pairs: The pairs.
-        changes: The judged change of each, NaN where unknown.
-        by: What was scored.
-    """
+    """Compare judged changes, NaN where unknown, with the true ones."""
     change = np.asarray(changes, dtype=np.float64)
     spans = [_span(name, pairs, change, [p.span == name for p in pairs]) for name in SPANS]
     spans.append(_span("all", pairs, change, [True] * len(pairs)))
@@ -141,7 +125,7 @@ def score_changes(
 
 
 def trivial_results(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> list[PairResult]:
-    """Return how the clock and the constant do on the same pairs; they look at no frame."""
+    """Return the scores of the clock and the constant on the same pairs."""
     results = []
     for name in ("linear-time", "constant"):
         judged: dict[str, Judged] = {}
@@ -155,13 +139,13 @@ def trivial_results(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> lis
 
 
 def trivial_comparisons(pairs: Sequence[Pair]) -> list[PairResult]:
-    """Return how two answers do that never change: an advance, which a clock would say, and no change."""
+    """Return the scores of two constant answers: always an advance (a clock), and always no change."""
     answers = {"linear-time": 1.0, "constant": 0.0}
     return [score_changes(name, pairs, [each] * len(pairs), by="compare") for name, each in answers.items()]
 
 
 def judged_change(pair: Pair, judged: Judged | None) -> float:
-    """Return the change of a judge's curve between the timestamps of a pair; NaN where unknown."""
+    """Return the change of a judge's curve between a pair's timestamps; NaN if unknown."""
     if judged is None:
         return math.nan
     return float(judged.at(pair.after_s) - judged.at(pair.before_s))
@@ -185,7 +169,7 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
 
 
 def right_signs(judged: FloatArray, pairs: Sequence[Pair]) -> tuple[FloatArray, FloatArray]:
-    """Return for each pair whether its sign is right, a tie one half, and whether it is a tie; NaN where unknown."""
+    """Return per pair whether its sign is right (a tie is one half) and whether it is a tie; NaN if unknown."""
     advances = np.array([pair.change > 0 for pair in pairs], dtype=bool)
     right = np.where(judged == 0, 0.5, (judged > 0) == advances)
     tied = (judged == 0).astype(np.float64)
@@ -200,3 +184,37 @@ def _mean(values: FloatArray, pairs: Sequence[Pair]) -> Estimate:
 def resampling(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return what is resampled, within tasks; see :attr:`Pair.cluster`."""
     return {"clusters": [pair.cluster for pair in pairs], "strata": [pair.task for pair in pairs]}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number about a judge's answers, with its names.
+
+    Attributes:
+        metric: Its name in JSON: ``consistency:order``.
+        title: Display name.
+        code: Its number in the published definitions, M1 to M5 and R1 to R5, if any.
+        ideal: The value of a perfect judge, in words, if there is one.
+        group: What distinguishes it from others of its name.
+    """
+
+    metric: str
+    title: str
+    code: str
+    ideal: str
+    estimate: Estimate
+    group: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self, judge: str, by: str) -> dict[str, Any]:
+        """Return it as a row of JSON."""
+        return estimate_row({"judge": judge, "by": by, **self.group}, self.metric, self.estimate)
+
+
+def estimate_row(group: Mapping[str, str], metric: str, e: Estimate) -> dict[str, Any]:
+    """Return an estimate as a row of JSON."""
+    return {"group": dict(group), "metric": metric, **e.to_dict()}
+
+
+def counted(value: float, n: int, method: str) -> Estimate:
+    """Return a count as an estimate without an interval."""
+    return Estimate(value, math.nan, math.nan, n, n, 1.0 if n else math.nan, method)

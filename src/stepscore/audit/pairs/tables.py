@@ -16,10 +16,9 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.audit.pairs.consistency import Consistency
-from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS
 from stepscore.audit.pairs.resolution import Resolution
-from stepscore.audit.pairs.score import RESOLVED, PairResult
+from stepscore.audit.pairs.score import RESOLVED, Measure, PairResult
 
 NOTE = (
     "Share of right signs in percent, a tie one half, with 95 % intervals that resample scenes; half of the pairs "
@@ -34,7 +33,7 @@ SCORED = {
 
 
 def pair_table(results: Sequence[PairResult]) -> PrintedTable:
-    """Return every judge and span."""
+    """Return a row for every judge and span."""
     rows = []
     for result in results:
         for score in result.spans:
@@ -65,13 +64,13 @@ def pair_table(results: Sequence[PairResult]) -> PrintedTable:
 
 TRIVIAL_NOTE = (
     "Measured on the judge's own answers, without labels; 95 % intervals resample scenes. Every scalar curve has M1 "
-    "to M5 by construction: they say something of a judge that compares frames alone. One that always answers 0 has "
-    "most of them too."
+    "to M5 by construction, so they only say something about a judge that compares frames. One that always answers 0 "
+    "has most of them too."
 )
 
 
 def resolution_table(found: Resolution) -> PrintedTable | None:
-    """Return accuracy by size of the true hop; ``None`` where the size of no pair is known."""
+    """Return accuracy by size of the true hop; ``None`` if no size is known."""
     if not found.bins:
         return None
     rows = []
@@ -100,7 +99,7 @@ def resolution_table(found: Resolution) -> PrintedTable | None:
 
 
 def consistency_table(found: Consistency) -> PrintedTable:
-    """Return the numbers by which a judge is held against itself."""
+    """Return the numbers that show whether a judge is consistent."""
     rows = [
         TableRow(
             (

@@ -1,7 +1,6 @@
-"""Which episodes each probe of an audit takes."""
+"""Choose the episodes of each probe within a budget."""
 
+from stepscore.audit.planning.audit_plan import AuditPlan, ProbedEpisode, Shortfall, scene_of
 from stepscore.audit.planning.choosing import make_plan
-from stepscore.audit.planning.plan import AuditPlan, ProbedEpisode, Shortfall
-from stepscore.audit.planning.scenes import scene_of
 
 __all__ = ["AuditPlan", "ProbedEpisode", "Shortfall", "make_plan", "scene_of"]

@@ -1,17 +1,17 @@
-"""Which episodes each probe takes: a seeded subset spread over scenes, within a multiple of judging once.
+"""Choose the episodes of each probe: a seeded subset, spread over scenes, within a budget.
 
-Judging all episodes once costs 1. By default the whole audit costs at most :data:`BUDGET`. What asking again takes is
-set aside; the rest is given out in this order, where a video of twice the length costs twice as much:
+Judging all episodes once costs 1; by default an audit costs at most :data:`BUDGET`. The cost of asking again
+is set aside. The rest is spent in this order (a video of twice the length costs twice as much):
 
 1. every probe gets :data:`FIRST_SCENES` scenes, headline probes first, then the cheapest;
-2. a probe of a share gets the scenes that a judge which is always right needs to pass, where there are so many;
+2. a probe of a share gets the scenes that a perfect judge needs to pass, if there are enough;
 3. headline probes get up to :data:`HEADLINE_SCENES` scenes;
-4. all probes get another scene in turn;
-5. all probes get another episode in turn, up to :data:`PROBE_EPISODES`.
+4. all probes get one more scene each, in turns;
+5. all probes get one more episode each, in turns, up to :data:`PROBE_EPISODES`.
 
-A probe takes one episode of every scene before a second one of any. A changed episode that two probes use is judged
-once, and a truncated video that no new call is needed for costs nothing. A probe for which the budget does not reach
-:data:`MIN_SCENES` scenes gets none in the first step, so that others decide.
+A probe takes one episode of every scene before a second one. A changed episode that two probes share is
+judged once; a truncated video that needs no new call is free. A probe that cannot afford :data:`MIN_SCENES`
+scenes gets none in step 1, so that others can decide.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stepscore._progress import track
-from stepscore.audit.planning.plan import AuditPlan
-from stepscore.audit.planning.scenes import spread_over_scenes
+from stepscore.audit.planning.audit_plan import AuditPlan, spread_over_scenes
 from stepscore.audit.planning.takers import Budget, Taker
 from stepscore.audit.probe import MIN_SCENES, Context, Probe
 from stepscore.audit.repeats import AGAIN_COST
@@ -37,7 +36,7 @@ FIRST_SCENES = 10
 """Scenes that every probe gets before any gets more."""
 
 PROBE_EPISODES = 1000
-"""Most episodes of any probe: a share of so many is known within 3 points, and more would not change an outcome."""
+"""Most episodes of a probe: a share is then known within 3 points."""
 
 HEADLINE_SCENES = 40
 """Scenes that a headline probe gets before the others get more than their first."""
@@ -55,12 +54,10 @@ def make_plan(
     """Choose the episodes of every probe.
 
     Args:
-        episodes: The episodes of the audit.
-        probes: The probes.
-        context: What probes may use; its seed also draws the subsets.
-        full: Take all episodes for every probe, whatever it costs.
-        causal: Whether the judge never looks ahead, so that truncated videos cost nothing.
-        again_cost: What asking again about an episode costs; 0 if the judge is not asked again.
+        context: Its seed also draws the subsets.
+        full: Take all episodes for every probe, whatever the cost.
+        causal: Whether the judge never looks ahead, so that truncated videos are free.
+        again_cost: Cost of asking again about an episode; 0 if the judge is not asked again.
     """
     readable = [episode for episode in episodes if episode.error is None and episode.views]
     labelled = any(episode.labels.success is not None for episode in readable)
@@ -90,12 +87,12 @@ def make_plan(
 
 
 def again_count(n: int) -> int:
-    """Return how many of ``n`` episodes are judged again by default."""
+    """Return how many of ``n`` episodes the judge is asked about again."""
     return min(n, MOST_AGAIN, max(FIRST_SCENES, math.floor(AGAIN_SHARE * n)))
 
 
 def _give_out(takers: Sequence[Taker], budget: Budget) -> None:
-    """Give the budget to the probes, in the order of the module's docstring."""
+    """Spend the budget in the order of the module's docstring."""
     first = sorted(takers, key=lambda taker: (not taker.probe.headline, taker.probe.length))
     for taker in track(first, "Choosing episodes for probes", len(first)):
         if budget.reaches(taker, MIN_SCENES):
@@ -117,6 +114,6 @@ def _give_out(takers: Sequence[Taker], budget: Budget) -> None:
 
 
 def _in_turn(takers: Sequence[Taker], take: Callable[[Taker], bool]) -> None:
-    """Let every probe take one more, as long as any does."""
+    """Let every probe take one more until none does."""
     while takers:
         takers = [taker for taker in takers if take(taker)]

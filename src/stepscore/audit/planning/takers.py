@@ -1,12 +1,11 @@
-"""What probes take, one episode after another, and what it costs."""
+"""The episodes that each probe takes, and their cost."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stepscore.audit.planning.plan import ProbedEpisode, Shortfall
-from stepscore.audit.planning.scenes import scene_of
+from stepscore.audit.planning.audit_plan import ProbedEpisode, Shortfall, scene_of
 from stepscore.audit.probe import Context, Probe
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError
@@ -14,15 +13,7 @@ from stepscore.errors import StepScoreError
 
 @dataclass
 class Taker:
-    """The episodes of one probe, changed and taken one after another.
-
-    Attributes:
-        probe: The probe.
-        eligible: The episodes that it may take, in its order.
-        context: What it may use.
-        taken: The episodes that it takes.
-        scenes: Their scenes.
-    """
+    """The episodes of one probe, changed and taken one by one."""
 
     probe: Probe
     eligible: Sequence[Episode]
@@ -38,7 +29,7 @@ class Taker:
         self._ended = False
 
     def next(self, place: int = 0) -> ProbedEpisode | None:
-        """Return the episode that it would take next, or ``place`` after that; ``None`` if it has no more."""
+        """Return the episode to take next, or ``place`` after that; ``None`` if there is none."""
         while len(self._waiting) <= place:
             made = next(self._changes, None)
             if made is None:
@@ -49,11 +40,11 @@ class Taker:
 
     @property
     def next_is_new(self) -> bool:
-        """Whether the next episode is of a scene that it does not have yet."""
+        """Whether the next episode is from a new scene."""
         return self.next() is not None and self._waiting[0][1] not in self.scenes
 
     def up_to(self, scenes: int) -> tuple[list[ProbedEpisode], int]:
-        """Return the next episodes until it has this many scenes, or all it can have, and how many those are."""
+        """Return the next episodes until it has this many scenes (or all it can have), and the number of scenes."""
         found: list[ProbedEpisode] = []
         reached = set(self.scenes)
         while len(reached) < min(scenes, len(self._possible)):
@@ -77,7 +68,7 @@ class Taker:
         return self._refused or ("no episode is labelled a success" if readable else "no episode can be read")
 
     def shortfall(self) -> Shortfall | None:
-        """Return by how much it takes too few scenes to pass; ``None`` if it takes enough, or does not apply."""
+        """Return how many scenes it lacks to pass; ``None`` if it has enough or does not apply."""
         needed = self.probe.scenes_to_pass
         if len(self.scenes) >= needed or not (self.taken or self.next()):
             return None
@@ -98,12 +89,10 @@ class Taker:
 
 @dataclass
 class Budget:
-    """What is left to spend, and what is paid for.
+    """The remaining budget, in episodes, and the changed episodes already paid for.
 
     Attributes:
-        left: Episodes that may still be judged.
-        causal: Whether truncated videos cost nothing.
-        paid: Ids of changed episodes that are judged already.
+        causal: Whether truncated videos are free.
     """
 
     left: float
@@ -111,17 +100,17 @@ class Budget:
     paid: set[str] = field(default_factory=set)
 
     def price(self, probe: Probe, each: ProbedEpisode) -> float:
-        """Return what a changed episode costs."""
+        """Return the cost of a changed episode."""
         free = each.changed.id in self.paid or (self.causal and probe.truncates)
         return 0.0 if free else probe.length
 
     def reaches(self, taker: Taker, scenes: int) -> bool:
-        """Return whether a probe can have this many scenes for what is left."""
+        """Return whether the budget allows a probe this many scenes."""
         ahead, reached = taker.up_to(scenes)
         return reached >= scenes and sum(self.price(taker.probe, each) for each in ahead) <= self.left
 
     def buy(self, taker: Taker) -> bool:
-        """Take the next episode of a probe; return whether it has one, and the budget allows it."""
+        """Take the next episode of a probe; return whether there was one within the budget."""
         each = taker.next()
         if each is None or (price := self.price(taker.probe, each)) > self.left:
             return False
@@ -131,7 +120,7 @@ class Budget:
         return True
 
     def buy_up_to(self, taker: Taker, scenes: int) -> None:
-        """Take episodes until a probe has this many scenes, or all it can have, or nothing is left."""
+        """Take episodes until a probe has this many scenes, has all it can have, or the budget is spent."""
         for _ in taker.up_to(scenes)[0]:
             if not self.buy(taker):
                 return

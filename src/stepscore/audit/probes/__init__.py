@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from stepscore.audit.probe import Probe
-from stepscore.audit.probes.images import IMAGE_PROBES
+from stepscore.audit.probes.images import IMAGE_PROBES, STILL_PROBES
 from stepscore.audit.probes.instructions import INSTRUCTION_PROBES
 from stepscore.audit.probes.replays import REPLAY_PROBES
-from stepscore.audit.probes.still import STILL_PROBES
 from stepscore.audit.probes.time import TIME_PROBES
 from stepscore.errors import UnknownNameError
 

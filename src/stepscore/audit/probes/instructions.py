@@ -1,22 +1,23 @@
-"""Probes of the instruction: the same video under another goal, and under the same goal in other words."""
+"""Probes of the instruction: the same video under another goal, and the same goal in other words."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from stepscore.audit.probe import Bound, Case, Context, Probe
-from stepscore.audit.probes.bounds import DISTANCE
+from stepscore._untrusted import read_yaml, shown
+from stepscore.audit.probe import DISTANCE, Bound, Case, Context, Probe
 from stepscore.episodes import Episode, perturb
-from stepscore.errors import OptionError
+from stepscore.errors import ManifestError, OptionError
 
 WINS = 0.75
-"""Share of episodes in which the right instruction must win: halfway between chance and always."""
+"""Share of episodes in which the right instruction must win: half-way between chance and always."""
 
 
 def wins(case: Case) -> float:
-    """Return 1 where progress ends higher under the right instruction, 0 where lower, one half for a tie."""
+    """Return 1 if progress ends higher under the right instruction, 0 if lower, one half for a tie."""
     right, other = case.plain.last, case.probed.last
     if math.isnan(right) or math.isnan(other):
         return math.nan
@@ -98,3 +99,26 @@ INSTRUCTION_PROBES = (
         effect_name="distance at the end",
     ),
 )
+
+
+MAX_TEXT = 10_000
+"""Most characters of one instruction."""
+
+
+def read_texts(path: Path) -> dict[str, tuple[str, ...]]:
+    """Read ``task or instruction: [text, ...]`` from a YAML file; a single text counts as a list of one."""
+    content = read_yaml(path, ManifestError)
+    if not isinstance(content, dict) or not content:
+        raise ManifestError(
+            f"{shown(path)}: expected tasks with texts, as in\n  open the drawer: [close the drawer]"
+        )
+    found: dict[str, tuple[str, ...]] = {}
+    for task, given in content.items():
+        texts = [given] if isinstance(given, str) else given
+        good = isinstance(texts, list) and all(
+            isinstance(t, str) and 0 < len(t.strip()) <= MAX_TEXT for t in texts
+        )
+        if not isinstance(task, str) or not good or not texts:
+            raise ManifestError(f"{shown(path)}: {str(task)[:80]!r} needs a text or a list of texts.")
+        found[task] = tuple(text.strip() for text in texts)
+    return found

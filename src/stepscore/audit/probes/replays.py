@@ -1,4 +1,4 @@
-"""Probes of order: the recording backwards, there and back, again, shuffled."""
+"""Probes of order: recordings played backwards, there and back, twice, rewound or shuffled."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import math
 import numpy as np
 
 from stepscore.audit.judge_answers import TIME_TOLERANCE_S
-from stepscore.audit.probe import Bound, Case, Probe
-from stepscore.audit.probes.bounds import GAIN, ORDER, end_of
+from stepscore.audit.probe import GAIN, ORDER, Bound, Case, Probe, end_of
 from stepscore.episodes import perturb
 
 RETRY = (0.6, 0.2)
 """Share of the episode from which it is rewound, and to which."""
 
 MIN_RISE = 0.2
-"""Rise on the recorded video under which a rewind shows nothing: the judge did not rise there."""
+"""Rise on the recorded video below which a rewind shows nothing."""
 
 REVERSED = Probe(
     name="reversed",
@@ -40,7 +39,7 @@ SHUFFLED = Probe(
 
 
 def _return(case: Case) -> float:
-    """Return the rank correlation with the way forth and back: time up to the turn, then time still to go."""
+    """Return the rank correlation with the way there and back: time until the turn, then time left."""
     turn = end_of(case.episode)
     times = case.probed.times
     return case.probed.order(np.where(times <= turn, times, 2 * turn - times))
@@ -102,7 +101,7 @@ REWOUND = Probe(
 
 
 def _fall_at_restart(case: Case) -> float:
-    """Return how far progress falls where the episode begins again, a tenth of its length later."""
+    """Return how far progress falls within a tenth of the length after the episode starts again."""
     end = end_of(case.episode)
     if not case.plain.gain >= MIN_RISE:
         return math.nan
@@ -123,7 +122,7 @@ REPEATED = Probe(
 
 
 def _rise_of_recurring_views(case: Case) -> float:
-    """Return how much more progress the frames have when shown the second time than the first time."""
+    """Return how much further frames are when shown the second time than the first time."""
     info = case.episode.info
     second = end_of(case.episode) + (math.nan if info is None else 1.0 / info.fps)
     times, progress = case.probed.times, case.probed.progress

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stepscore.audit.probe import Bound, Case, Context, Probe
-from stepscore.audit.probes.bounds import DISTANCE, GAIN, end_of
+from stepscore.audit.probe import DISTANCE, GAIN, Bound, Case, Context, Probe, end_of
 from stepscore.episodes import Episode, perturb
 
 PAUSE = 0.5
@@ -41,7 +40,7 @@ def truncated(share: float) -> Probe:
 
 
 def _early_success(case: Case) -> float:
-    """Return whether success is claimed at a cut where labels state that it is not yet done."""
+    """Return whether success is claimed at a cut before the labelled success; NaN without such a label."""
     return case.probed.success if case.changed.labels.success is False else math.nan
 
 

@@ -1,17 +1,15 @@
-"""Tune a judge: frames, views, size, strategy, prompt and any other option, by labels and by cost.
+"""Tune a judge: choose frames, views, size, strategy, prompt and other options by labels and cost.
 
-:func:`tune` tries configurations on some labelled scenes and shows the choice on others; ``stepscore tune`` is the
-command.
+:func:`tune` tries configurations on some labelled scenes and tests the choice on others.
 """
 
-from stepscore.audit.tune.choice import Choice, choose
-from stepscore.audit.tune.cost import TrialCost
+from stepscore.audit.tune.choice import Choice, TrialCost, choose
 from stepscore.audit.tune.grid import Grid, MakeJudge, Trial, make_grid, value_text
 from stepscore.audit.tune.metric import METRICS, Metric
-from stepscore.audit.tune.plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 from stepscore.audit.tune.result import TrialResult, Tuned
 from stepscore.audit.tune.search import tune
 from stepscore.audit.tune.tables import tune_tables
+from stepscore.audit.tune.tune_plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 
 __all__ = [
     "METRICS",

@@ -1,4 +1,4 @@
-"""The trials of a tuning: the judge as it is, and with every combination of the values to try."""
+"""The trials of a tuning: the default, and every combination of the values to try."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stepscore.errors import OptionError
 from stepscore.judges import Judge
 
 MakeJudge = Callable[[Mapping[str, object]], Judge]
-"""Returns the judge with these options in place of its own."""
+"""Return the judge with these options replaced."""
 
 DEFAULT = "default"
 """Name of the trial with nothing changed."""
 
 MAX_TRIALS = 1000
-"""Trials of a grid beyond which it must be limited."""
+"""Largest grid without a limit."""
 
 MAX_NAME = 60
-"""Characters of a trial's name, which is a folder's too; a longer one ends in a hash."""
+"""Longest name of a trial and its folder; longer names end in a hash."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,8 @@ class Trial:
     """One configuration of the judge.
 
     Attributes:
-        name: Its name, and that of its run folder.
-        settings: What it changes, by name: options of the judge, and ``views``.
-        judge: The judge with these options.
+        name: Also the name of its run folder.
+        settings: The changed options, and ``views``.
         views: The cameras it is shown; ``None`` for all.
     """
 
@@ -45,20 +44,13 @@ class Trial:
 
     @property
     def asks_as(self) -> str:
-        """What it asks, as one text: two trials that ask alike are one."""
+        """What it asks, as text: trials that ask the same are merged."""
         return json.dumps([self.judge.options(), self.views], sort_keys=True, default=str)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The trials to make.
-
-    Attributes:
-        trials: The default first.
-        combinations: Number of combinations of the values.
-        dropped: Combinations that the judge refuses, with its reason.
-        warnings: What was warned of when judges were made, each once.
-    """
+    """The trials, default first, and the combinations that the judge rejects, with the reason."""
 
     trials: tuple[Trial, ...]
     combinations: int
@@ -74,17 +66,15 @@ def make_grid(
     max_trials: int | None = None,
     seed: int = 0,
 ) -> Grid:
-    """Return the default and every combination of the values, or a seeded subset of them.
+    """Return the default and every combination of the values, or a seeded subset.
 
     Args:
-        make: Makes a judge with other options.
-        over: Values to try of each option of the judge; ``views`` are lists of cameras.
-        views: Cameras of the trials that name none; ``None`` for all.
-        max_trials: Most trials, the default among them; drawn at random where there are more combinations.
-        seed: Seed of that draw.
+        over: Values of each option; ``views`` are lists of cameras.
+        views: Cameras of trials that name none; ``None`` for all.
+        max_trials: Most trials, including the default.
 
     Raises:
-        OptionError: There is nothing to try, too much, or a value that the judge refuses in every combination.
+        OptionError: There are too many combinations, or the judge rejects a value in every combination.
         UnknownNameError: The judge has no such option.
     """
     count = math.prod(len(values) for values in over.values())
@@ -117,7 +107,7 @@ def make_grid(
 def make_trial(
     make: MakeJudge, settings: Mapping[str, object], views: Sequence[str] | None, *, name: str = ""
 ) -> Trial:
-    """Return the trial with these settings; its judge is made without ``views``, which are not its option."""
+    """Return the trial with these settings; ``views`` are not an option of its judge."""
     judge = make({key: value for key, value in settings.items() if key != "views"})
     chosen = settings.get("views", views)
     cameras = None if chosen is None else tuple(str(view) for view in _listed(chosen))
@@ -125,7 +115,7 @@ def make_trial(
 
 
 def trial_name(settings: Mapping[str, object]) -> str:
-    """Return a trial's name: ``frames=8,views=top+wrist``, without what a folder's name may not hold."""
+    """Return a trial's name, valid for a folder: ``frames=8,views=top+wrist``."""
     plain = ",".join(f"{key}={_joined(value)}" for key, value in settings.items())
     # Of a template in a file its name is enough; two of one name differ in the hash.
     short = ",".join(f"{key}={_file_name(_joined(value))}" for key, value in settings.items())
@@ -155,7 +145,7 @@ def _listed(value: object) -> Sequence[object]:
 def _combinations(
     over: Mapping[str, Sequence[object]], count: int, limit: int | None, seed: int
 ) -> Iterator[dict[str, object]]:
-    """Iterate over the combinations in order, or over all in a random order where they are limited."""
+    """Iterate over the combinations in order, or over all in random order if they are limited."""
     if not over:
         return
     numbers: Sequence[int] = range(count)
@@ -171,7 +161,7 @@ def _combinations(
 
 
 def _check_values(made: Sequence[Trial], refused: Sequence[tuple[Mapping[str, object], str]]) -> None:
-    """Raise OptionError for a value that the judge refuses in every combination: it is a mistake."""
+    """Raise OptionError for a value that the judge rejects in every combination."""
     own = made[0].judge.options()
     fine = {(name, _joined(value)) for trial in made for name, value in trial.settings.items()}
     fine |= {(name, _joined(value)) for name, value in own.items() if not isinstance(value, Mapping)}

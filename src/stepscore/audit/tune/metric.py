@@ -1,10 +1,10 @@
-"""How far a trial agrees with the labels: one number over the questions that the labelled episodes pose.
+"""Agreement of a trial with labels: one number over the questions posed by the labelled episodes.
 
-Every trial is held against the same questions, so that two of them can be compared question by question. What a
-judge leaves unknown is not right: a trial must not win by answering only what is easy.
+All trials answer the same questions, so they can be compared question by question. Unknown answers count as
+wrong, so that no trial wins by answering only what is easy.
 
 =========================  ========================================================================================
-metric                     what it is; what unknown counts as
+metric                     definition; what unknown counts as
 =========================  ========================================================================================
 subgoal-balanced-accuracy  mean of the shares right among true and among false subgoals; not right
 subgoal-f1                 F1 of yes over all subgoals; not yes
@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore.analysis import EpisodeMetrics, measure_episodes
-from stepscore.audit.tune.split import scene_of, task_of
+from stepscore.audit.tune.scene_split import scene_of, task_of
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import roc_auc
@@ -35,7 +35,7 @@ from stepscore.types import Estimate, FloatArray
 
 Kind = Literal["subgoal", "success", "progress"]
 UNKNOWN = -1.0
-"""An answer that is neither yes nor no, in the arrays of this module."""
+"""An unknown answer in the arrays of this module."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,8 @@ class Metric:
     """A metric of agreement.
 
     Attributes:
-        name: Its name.
         kind: The labels it needs.
-        better: Whether ``"higher"`` or ``"lower"`` values are better.
-        func: Of answers and labels, one a question; NaN where it is undefined. ``None`` for a mean over questions.
+        func: Of answers and labels, NaN where undefined; ``None`` for a mean over questions.
     """
 
     name: str
@@ -57,14 +55,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a trial answered to the questions of a split, in their order.
+    """A trial's answers to the questions of a split, in order.
 
     Attributes:
         answers: 1, 0 or -1 (unknown); ranks of scores for AUC; distances for progress.
-        labels: 1 or 0; 0 for progress, which is no such question.
+        labels: 1 or 0; always 0 for progress.
         known: Share of the questions with an answer.
-        tasks: Task of each question: strata.
-        scenes: Scene of each: clusters.
     """
 
     answers: FloatArray
@@ -104,12 +100,7 @@ METRICS = {
 
 
 def choose_kind(episodes: Sequence[Episode], metric: str | None, *, subgoals: bool) -> Kind:
-    """Return the kind of label to hold answers against: the metric's, else subgoals, success or progress.
-
-    Args:
-        episodes: The episodes.
-        metric: Name of the metric; ``None`` to go by the labels.
-        subgoals: Whether the judge judges subgoals.
+    """Return the kind of label to use: the metric's, else subgoals (if judged), success or progress.
 
     Raises:
         OptionError: No episode has such a label.
@@ -123,13 +114,13 @@ def choose_kind(episodes: Sequence[Episode], metric: str | None, *, subgoals: bo
         if any(is_labelled(episode, kind) for episode in episodes):
             return kind
     raise OptionError(
-        f"None of the {len(episodes)} episodes has a label of {' or '.join(kinds)}, by which to choose. "
+        f"None of the {len(episodes)} episodes has a label of {' or '.join(kinds)} to choose by. "
         "Give labels: --labels FILE"
     )
 
 
 def is_labelled(episode: Episode, kind: Kind) -> bool:
-    """Return whether an episode has a label of a kind."""
+    """Return whether an episode has labels of a kind."""
     labels = episode.labels
     if kind == "subgoal":
         return any(labels.subgoal(goal.name) is not None for goal in episode.subgoals)
@@ -139,10 +130,9 @@ def is_labelled(episode: Episode, kind: Kind) -> bool:
 
 
 def choose_metric(kind: Kind, runs: Sequence[Run]) -> Metric:
-    """Return the metric to choose by where none is named.
+    """Return the default metric.
 
-    Balanced accuracy, but for success by verdicts of different rules, as where a calibration map holds for some
-    trials only, or of none: there the scores are compared, by AUC.
+    Balanced accuracy, or AUC for success if trials use different verdict rules (some are calibrated) or none.
     """
     if kind != "success":
         return METRICS["subgoal-balanced-accuracy" if kind == "subgoal" else "progress-mae"]
@@ -152,14 +142,7 @@ def choose_metric(kind: Kind, runs: Sequence[Run]) -> Metric:
 
 
 def outcomes(metric: Metric, episodes: Sequence[Episode], run: Run, potential: str | None = None) -> Outcomes:
-    """Return what a run answered to the questions that these episodes pose; of others in the run nothing is read.
-
-    Args:
-        metric: The metric.
-        episodes: Labelled episodes.
-        run: The run of a trial.
-        potential: Name of the progress labels that are the truth, where there are several.
-    """
+    """Return a run's answers to the questions about these episodes."""
     if metric.kind == "subgoal":
         asked = [
             (episode, goal.name, float(label))
@@ -204,7 +187,7 @@ def estimate(metric: Metric, given: Outcomes) -> Estimate:
 
 
 def difference(metric: Metric, a: Outcomes, b: Outcomes) -> Estimate:
-    """Estimate A's metric minus B's, question by question: both are taken on every resample."""
+    """Estimate A's metric minus B's, both taken on every resample."""
     resampling: dict[str, Any] = {"clusters": a.scenes, "strata": a.tasks}
     func = metric.func
     if func is not None:
@@ -229,7 +212,7 @@ def _outcomes(episodes: Sequence[Episode], found: Sequence[float], labels: Seque
 
 
 def _ranked(episodes: Sequence[Episode], found: Sequence[float], labels: Sequence[float]) -> Outcomes:
-    """Return scores as ranks from 0 on; unknown is below all for a success, above all for a failure."""
+    """Return scores as ranks from 0; unknown is below all for a success, above all for a failure."""
     plain = _outcomes(episodes, found, labels)
     scores = np.array(found, dtype=np.float64)
     unknown = np.isnan(scores)
@@ -241,7 +224,7 @@ def _ranked(episodes: Sequence[Episode], found: Sequence[float], labels: Sequenc
 def _distances(
     episodes: Sequence[Episode], found: Sequence[float], metrics: EpisodeMetrics, place: dict[str, int]
 ) -> Outcomes:
-    """Return each episode's mean distance to true progress, points without a value at a distance of 1."""
+    """Return each episode's mean distance to true progress; unknown points count as a distance of 1."""
     coverage = np.array([metrics.values["coverage"][place[e.id]] if e.id in place else 0.0 for e in episodes])
     known = np.where(np.isnan(coverage), 0.0, coverage)
     errors = np.array(found, dtype=np.float64)
@@ -256,7 +239,7 @@ def _per_episode(metric: Metric, metrics: EpisodeMetrics) -> FloatArray:
 
 
 def _success_scores(metrics: EpisodeMetrics) -> FloatArray:
-    """Return the success score of each episode; the highest progress of a judge that gives no score at all."""
+    """Return the success scores; the highest progress if the judge gives no score."""
     given = [row["success_score"] for row in metrics.episodes]
     scores = np.array([math.nan if score is None else score for score in given], dtype=np.float64)
     return metrics.values["MP"] if np.all(np.isnan(scores)) else scores

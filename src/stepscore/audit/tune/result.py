@@ -1,4 +1,4 @@
-"""The result of a tuning: every trial with its agreement and cost, the choice, and what another split shows of it."""
+"""The result of a tuning: every trial with agreement and cost, the choice, and its test on another split."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from stepscore import __version__
 from stepscore._files import write_json
-from stepscore.audit.tune.choice import decided
-from stepscore.audit.tune.cost import TrialCost
+from stepscore.audit.tune.choice import TrialCost, decided
 from stepscore.models.calls import Spent
 from stepscore.runs import finite_or_none
 from stepscore.types import Estimate
@@ -25,16 +24,13 @@ class TrialResult:
     """One trial.
 
     Attributes:
-        name: Its name.
-        settings: What it changes.
         views: The cameras it is shown; ``None`` for all.
-        status: ``"judged"``; ``"failed"`` where no episode could be judged; ``"stopped"`` by the budget.
-        reason: Why it was not judged.
+        status: ``"failed"`` if no episode could be judged; ``"stopped"`` by the budget.
         failed: Episodes of the choosing split without a judgement; they count as unknown.
-        choose: The metric on the choosing split; ``None`` where it was not judged.
+        choose: The metric on the choosing split; ``None`` if it was not judged.
         from_best: Its difference from the best trial there.
-        cost: What it takes per episode there.
-        test: The metric on the test split; ``None`` for trials that are not shown there.
+        cost: Cost per episode there.
+        test: The metric on the test split; ``None`` if it was not tested.
         from_default: Its difference from the default there; ``None`` for the default itself.
         front: Whether it is on the Pareto front of the choosing split.
     """
@@ -55,29 +51,20 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a tuning.
+    """The result of a tuning; pairs of numbers are of the choosing and the test split.
 
     Attributes:
-        judge: The judge's name.
-        model: Its model string; ``None`` for a judge without one.
-        metric: Name of the metric.
-        better: Whether ``"higher"`` or ``"lower"`` values of it are better.
+        model: ``None`` for a judge without one.
         results: One per trial, the default first.
-        best: Name of the trial with the best value on the choosing split.
-        chosen: Name of the one to take.
-        tied: Trials whose difference from the best is not decided there, the best included.
-        cheapest_by: What the cheapest of these is by.
-        episodes: Number of episodes to choose on and to test on.
-        scenes: Number of scenes of each.
-        seed: Seed of split, draw of trials and rewordings.
-        share: Share of the scenes to choose on.
+        best: The trial with the best value on the choosing split.
+        chosen: The trial to use.
+        tied: Trials not significantly different from the best there, the best included.
+        cheapest_by: The measure of cost that decided.
         combinations: Number of combinations of the values.
-        spent: Attempts and money of all trials, rewordings included.
-        dropped: Combinations that the judge refuses, with its reason.
-        notes: What else was noted: rewordings that were not tried, a budget that ended it.
-        stopped: Why it ended before all was judged; empty where it did not.
+        spent: Attempts and money of all trials and rewordings.
+        dropped: Combinations that the judge rejects, with the reason.
+        stopped: Why it ended early; empty otherwise.
         command: The command that judges with the chosen configuration.
-        created: When.
     """
 
     judge: str
@@ -111,11 +98,11 @@ class Tuned:
         return self.result(self.chosen)
 
     def with_command(self, command: str) -> Tuned:
-        """Return it with the command that judges as the chosen trial did."""
+        """Return it with the command that reproduces the chosen trial."""
         return replace(self, command=command)
 
     def verdict(self) -> str:
-        """Return in a sentence what the test split shows of the choice."""
+        """Return what the test split shows about the choice, in a sentence."""
         winner, gain = self.winner, self.winner.from_default
         if self.chosen == self.results[0].name:
             return "The default is chosen: nothing that was tried is better beyond noise, or as good and cheaper."
@@ -133,7 +120,7 @@ class Tuned:
         return f"On the test split {winner.name} is {'better' if good else 'worse'} than the default: {interval}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; unknown is null."""
+        """Return it as JSON values, null where unknown."""
         return {
             "format": FORMAT,
             "stepscore": __version__,
@@ -161,7 +148,7 @@ class Tuned:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows for CSV: one per trial and split that was judged."""
+        """Return rows for CSV: one per trial and judged split."""
         rows = []
         for each in self.results:
             for split, value, gap in (

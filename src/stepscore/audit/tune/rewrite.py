@@ -1,7 +1,7 @@
-"""Rewordings of a judge's template, proposed by its own model and checked before any is tried.
+"""Rewordings of a judge's template, proposed by its own model and checked before they are tried.
 
-StepEval's paper asks for optional automated prompt optimisation (arXiv 2509.19524); this is its simplest honest form:
-the model proposes, labels decide.
+A simple form of the prompt optimisation that StepEval's paper asks for (arXiv 2509.19524): the model
+proposes, labels decide.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from stepscore.models.calls import Call, opened_chain
 from stepscore.runs import CallOptions
 
 MAX_REWRITES = 50
-"""Rewordings that may be asked for at a time."""
+"""Most rewordings per request."""
 
 TEMPERATURE, TOKENS_EACH = 0.7, 400
-"""Sampling temperature, and length of the answer for each rewording."""
+"""Sampling temperature, and tokens per rewording."""
 
 _MARKS = re.compile(r"\{\{\w+\}\}|\{\w+\}|^\?\w+:|^\[.+\]$", re.MULTILINE)
 
 
 @runtime_checkable
 class TemplateJudge(Protocol):
-    """A judge whose option ``template`` may be the path of a text file."""
+    """A judge whose option ``template`` can be a path to a text file."""
 
     def template_text(self) -> str:
         """Return the text of its template."""
@@ -43,12 +43,7 @@ class TemplateJudge(Protocol):
 
 @dataclass(frozen=True)
 class Rewrites:
-    """Rewordings of a template.
-
-    Attributes:
-        paths: Files of those that can be used.
-        dropped: What was wrong with each of the others.
-    """
+    """Files of the usable rewordings, and what was wrong with each of the others."""
 
     paths: tuple[Path, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -72,18 +67,12 @@ def check_rewritable(judge: Judge) -> Model:
 
 
 def marks_of(text: str) -> Counter[str]:
-    """Count the marks of a template: fields, places of images, conditions and sections."""
+    """Count the marks of a template: fields, image places, conditions and sections."""
     return Counter(_MARKS.findall(text))
 
 
 def check_rewording(text: object, template: str, others: Sequence[str] = ()) -> str | None:
-    """Return why a rewording cannot be used; ``None`` where it can.
-
-    Args:
-        text: What the model proposed.
-        template: The text it was to reword.
-        others: Rewordings accepted before it.
-    """
+    """Return why a rewording cannot be used (``others`` were accepted before it); ``None`` if it can."""
     if not isinstance(text, str) or not text.strip() or text != text.encode(errors="replace").decode():
         return "it is no text"
     wanted, found = marks_of(template), marks_of(text)
@@ -100,16 +89,9 @@ def check_rewording(text: object, template: str, others: Sequence[str] = ()) -> 
 def rewrite(
     judge: Judge, count: int, folder: Path, *, call_options: CallOptions | None = None, seed: int = 0
 ) -> Rewrites:
-    """Ask the judge's model for rewordings of its template; write those that can be used as text files.
+    """Ask the judge's model to reword its template; write the usable rewordings as text files.
 
-    What was answered is kept in the folder: the same question is not asked there again.
-
-    Args:
-        judge: The judge whose template is reworded.
-        count: Number of rewordings to ask for.
-        folder: Where files and attempts are kept.
-        call_options: Budget, prices and cache.
-        seed: Random seed of the sampling, where the model takes one.
+    Answers are kept in the folder, so the same question is not asked again.
     """
     model = check_rewritable(judge)
     assert isinstance(judge, TemplateJudge)
@@ -148,7 +130,7 @@ def _request(template: str, count: int, seed: int) -> Generate:
 
 
 def _ask(model: Model, request: Generate, folder: Path, call_options: CallOptions) -> list[object]:
-    """Return the texts that the model proposes; an answer without any is not kept in the cache."""
+    """Return the texts proposed by the model; an answer without any is removed from the cache."""
     calls: list[Call] = []
     with opened_chain(folder, call_options, model) as chain:
         answer = run_blocking(chain.ask_about(Episode("rewrite", "rewrite"), calls)(request))
@@ -160,7 +142,7 @@ def _ask(model: Model, request: Generate, folder: Path, call_options: CallOption
 
 
 def _read(path: Path) -> list[object] | None:
-    """Return the rewordings kept in a file; ``None`` where it holds none."""
+    """Return the rewordings stored in a file; ``None`` if it has none."""
     stored = parse_json(read_text(path, RunError), str(path), RunError)
     found = stored.get("rewordings") if isinstance(stored, dict) else None
     return list(found) if isinstance(found, list) else None

@@ -1,14 +1,12 @@
-"""Tune a judge: try configurations on some labelled scenes, choose one, and show it on others.
+"""Tune a judge: try configurations on some labelled scenes, choose one, and test it on others.
 
-Everything is judged into run folders inside of the tuning's, so that one that was stopped goes on where it was,
-nothing is asked twice, and every number can be looked into:
+Every run has its own folder inside the tuning's, so a stopped tuning resumes and no question is paid for
+twice:
 
 ===================  ====================================================================================
-folder               what is in it
-===================  ====================================================================================
-``trials/NAME``      a trial on the choosing split; all that choosing looks at
+``trials/NAME``      a trial on the choosing split; the choice depends only on these
 ``test/NAME``        the chosen trial, the default and the Pareto front on the test split
-``templates``        rewordings of the template, and what the model answered
+``templates``        rewordings of the template, and the model's answer
 ``tuned.json``       the result
 ===================  ====================================================================================
 """
@@ -20,8 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stepscore.audit.tune.choice import Choice, choose
-from stepscore.audit.tune.cost import TrialCost, left_for, spent_in, trial_cost
+from stepscore.audit.tune.choice import Choice, TrialCost, choose, left_for, spent_in, trial_cost
 from stepscore.audit.tune.grid import MakeJudge, Trial, make_trial
 from stepscore.audit.tune.metric import (
     METRICS,
@@ -33,9 +30,9 @@ from stepscore.audit.tune.metric import (
     outcomes,
     value,
 )
-from stepscore.audit.tune.plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 from stepscore.audit.tune.result import Status, TrialResult, Tuned
 from stepscore.audit.tune.rewrite import Rewrites, rewrite
+from stepscore.audit.tune.tune_plan import PlannedCalls, TuneOptions, TunePlan, plan_tuning, planned_calls
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError
 from stepscore.judges import only_model
@@ -53,30 +50,27 @@ def tune(
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> Tuned:
-    """Try configurations of a judge on some labelled scenes, choose one, and show it on others.
+    """Try configurations of a judge on some labelled scenes, choose one, and test it on others.
 
-    The one with the best agreement is found, and of those whose paired difference from it is not decided the
-    cheapest is chosen. Then it, the default and the Pareto front are judged on the test split, which nothing
-    before looked at.
+    Of the trials that are not significantly worse than the best, the cheapest is chosen. It, the default and
+    the Pareto front are then judged on the test split, which was not used before.
 
     Args:
-        episodes: Labelled episodes; others are left out.
-        make: Returns the judge with other options, ``lambda options: get_judge("stepeval", model=m, **options)``.
-        over: Values to try of each option of the judge; ``views`` are lists of cameras.
-        out: Folder of the tuning; an existing one goes on.
-        options: Metric, split, limits.
-        on_plan: Called with what will be judged and its calls, before anything is asked.
-        on_start: Called before each run with its name and number of episodes.
-        on_done: Called after each judged episode.
+        episodes: Unlabelled ones are left out.
+        make: Returns the judge with other options, ``lambda options: get_judge("stepeval", model=m,
+            **options)``.
+        over: Values of each option; ``views`` are lists of cameras.
+        out: Folder of the tuning; an existing one is resumed.
+        on_plan: Called with the plan and its calls before anything is asked.
 
     Raises:
-        OptionError: There is nothing to tune, or nothing to tune by.
+        OptionError: There is nothing to tune, or no labels to tune by.
         BudgetError: The budget ended before any trial was judged.
     """
     options, folder = options or TuneOptions(), Path(out)
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "trials").is_dir():
         raise OptionError(
-            f"{folder} exists and is no folder of a tuning. Choose a new or empty one: -o TUNED"
+            f"{folder} exists and is not a tuning folder. Choose a new or empty folder with -o."
         )
     plan = plan_tuning(episodes, make, over, options)
     calls = planned_calls(plan, options.call_options or CallOptions())
@@ -120,7 +114,7 @@ class _Search:
         return self.options.call_options or CallOptions()
 
     def hold_back(self, calls: float, cost: float) -> None:
-        """Keep as much of a budget as the test split takes of two trials, though never more than half of it."""
+        """Reserve the budget that two trials need on the test split, but at most half of it."""
         budget, n = self.call_options.budget, 2 * len(self.plan.split.test)
         self.held_back = (
             min(math.ceil(n * calls), (budget.max_calls or 0) // 2),
@@ -128,7 +122,7 @@ class _Search:
         )
 
     def choose_on(self, trial: Trial) -> None:
-        """Judge the choosing split by a trial, unless the budget has ended before."""
+        """Judge the choosing split by a trial, unless the budget is spent."""
         self.trials[trial.name] = trial
         if self.stopped:
             return
@@ -137,13 +131,13 @@ class _Search:
             self.chosen_on[trial.name] = run
 
     def test(self, trial: Trial) -> None:
-        """Judge the test split by a trial; a budget that ends there leaves the figure unknown."""
+        """Judge the test split by a trial; if the budget ends there, the figure is unknown."""
         run = self._judge(trial, self.plan.split.test, "test", (0, 0.0))
         if run is not None:
             self.tested[trial.name] = run
 
     def settle_metric(self) -> Metric:
-        """Return the metric that was named, else the one that fits what the trials gave."""
+        """Return the named metric, else the one that fits the trials' answers."""
         if not self.chosen_on:
             if self.stopped:
                 raise BudgetError(f"No trial could be judged. {self.stopped}")
@@ -154,7 +148,7 @@ class _Search:
         return choose_metric(self.plan.kind, list(self.chosen_on.values()))
 
     def choice(self, metric: Metric) -> Choice:
-        """Choose among the trials that were judged, by the choosing split alone."""
+        """Choose among the judged trials, by the choosing split only."""
         given = {name: self._outcomes(metric, run, choosing=True) for name, run in self.chosen_on.items()}
         values = {name: value(metric, found) for name, found in given.items()}
         for name in [name for name, found in values.items() if math.isnan(found)]:
@@ -167,7 +161,7 @@ class _Search:
         return choose(metric, values, given, {name: self._cost(name) for name in values})
 
     def rewrite(self, best: Trial) -> Rewrites:
-        """Ask for rewordings of a trial's template; a budget or an answer that allows none is noted."""
+        """Request rewordings of a trial's template; note a spent budget or a failed answer."""
         folder = self.folder / "templates"
         others = [each for each in self._folders() if each != folder]
         limited = left_for(self.call_options, spent_in(others), self.held_back)
@@ -184,7 +178,7 @@ class _Search:
         return found
 
     def result(self, metric: Metric, choice: Choice) -> Tuned:
-        """Return everything, once the test split is judged."""
+        """Return the result after the test split is judged."""
         default, split = self.plan.grid.trials[0], self.plan.split
         given = {name: self._outcomes(metric, run, choosing=False) for name, run in self.tested.items()}
         results = tuple(self._result(trial, metric, choice, given) for trial in self.trials.values())
@@ -237,7 +231,7 @@ class _Search:
     def _judge(
         self, trial: Trial, episodes: Sequence[Episode], part: str, held_back: tuple[int, float]
     ) -> Run | None:
-        """Return the run of a trial over some episodes; ``None`` where it could not be made, which is noted."""
+        """Return the run of a trial over some episodes; ``None``, with a note, if it failed."""
         folder = self.folder / part / trial.name
         others = spent_in(each for each in self._folders() if each != folder)
         if self.on_start is not None:
@@ -271,7 +265,7 @@ class _Search:
         return self.episodes.select(ids) if isinstance(self.episodes, Episodes) else list(episodes)
 
     def _folders(self) -> list[Path]:
-        """Return every folder of the tuning in which attempts are recorded, those of earlier starts included."""
+        """Return every folder with recorded attempts, including those of earlier starts."""
         parts = [path for part in ("trials", "test") for path in sorted((self.folder / part).glob("*"))]
         return [*parts, self.folder / "templates"]
 

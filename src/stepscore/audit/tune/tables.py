@@ -12,7 +12,7 @@ BY = {"cost": "money", "tokens": "tokens", "calls": "calls"}
 
 
 def tune_tables(tuned: Tuned) -> list[PrintedTable]:
-    """Return the trials on the choosing split, and those that are shown on the test split."""
+    """Return the trials on the choosing split, and those on the test split."""
     return [_choosing(tuned), _testing(tuned)]
 
 
@@ -72,7 +72,7 @@ def _role(tuned: Tuned, each: TrialResult) -> str:
 
 
 def _gap(estimate: Estimate | None, metric: str) -> Cell:
-    """Return a difference in points; empty where a trial is compared with itself."""
+    """Return a difference in points; empty for a trial compared with itself."""
     if estimate is None:
         return text_cell("")
     return estimate_cell(estimate, None, metric)

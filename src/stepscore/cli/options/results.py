@@ -91,7 +91,7 @@ MetricFiles = Annotated[
 
 def keep_validation(runs: Sequence[Run], file: Path | None) -> None:
     """Keep the file of --validation in the runs, where it is given."""
-    from stepscore.analysis.validation import add_validation
+    from stepscore.analysis import add_validation
 
     if file is not None:
         add_validation(runs, file)

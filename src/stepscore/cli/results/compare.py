@@ -41,8 +41,8 @@ def compare(
     ten repeated scenes, the result applies only to these scenes.
     """
     from stepscore.analysis import compare as compare_runs
+    from stepscore.analysis import validation_notes
     from stepscore.analysis.tables import comparison_tables
-    from stepscore.analysis.validation import validation_notes
     from stepscore.runs import open_run
 
     load_metrics(metric_files)

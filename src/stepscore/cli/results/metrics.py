@@ -98,8 +98,8 @@ def metrics(
         measure_episodes,
         metrics_of,
         mixed_note,
+        validation_notes,
     )
-    from stepscore.analysis.validation import validation_notes
     from stepscore.runs import open_run
 
     load_metrics(metric_files)

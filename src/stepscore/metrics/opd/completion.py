@@ -1,12 +1,12 @@
-"""When a curve shows its task as done, and where ``robust`` cuts the curve for it.
+"""When a curve counts as done, where ``robust`` cuts it, and the milestones it reaches.
 
-A sample is done when the success probability is at least .5, where the curve has one; else when progress is at least
-D. Once done, the following samples stay done until the probability falls under .4, or progress under D - .05: a judge
-that wavers around the threshold does not finish the task again and again.
+A sample is done if the success probability, where known for the curve, is at least .5, else if progress is at
+least D. Later samples stay done until the probability falls below .4, or progress below D - .05, so that a
+judge that wavers around the threshold does not finish the task repeatedly.
 
-The completion time t_c of a curve is the start of its last done stretch if that stretch reaches the final sample;
-a curve that is not done at its end has none. CRA and STR are measured up to t_c, so that neither depends on how long
-the video runs on after the task is done.
+The completion time t_c is the start of the last done stretch if it reaches the final sample; a curve that is
+not done at its end has none. CRA and STR are measured up to t_c, so they do not depend on how long the video
+goes on.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from stepscore.metrics.success import best_threshold
 from stepscore.types import FloatArray, IntArray
 
 DONE_PROGRESS = 0.99
-"""Progress from which a task counts as done where no calibration map states another: success in OPD v1.5."""
+"""Progress that counts as done if no calibration map says otherwise: success in OPD v1.5."""
 
 DONE_PROBABILITY = 0.5
 UNDONE_PROBABILITY = 0.4
 UNDONE_DROP = 0.05
-"""The success probability from which a sample is done and under which it no longer is; for progress, D - .05."""
+"""A sample is done from this success probability, and no longer below that one; for progress, D - .05."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Completion:
     """Where the prefixes of curves are done, all arrays of shape (..., T).
 
     Attributes:
-        reached: Whether some sample up to this one was done.
-        end: Index of the sample that CRA and STR are measured up to: the start of the done stretch that this sample
-            is in, else the sample itself.
-        unknown: Whether the success probability of some sample up to this one is unknown.
+        reached: Whether some sample so far was done.
+        end: Last sample for CRA and STR: the start of the done stretch that this sample is in, else the
+            sample itself.
+        unknown: Whether some success probability so far is unknown.
     """
 
     reached: NDArray[np.bool_]
@@ -49,13 +49,9 @@ class Completion:
 def find_completion(
     progress: FloatArray, success_probability: FloatArray | None = None, done_at: float | None = None
 ) -> Completion:
-    """Find where each prefix of curves (..., T) is done, in one pass.
+    """Find where each prefix of curves (..., T) is done, in one pass; D is ``done_at``, .99 by default.
 
-    Args:
-        progress: Known progress.
-        success_probability: The success probability at each sample, of the same shape; NaN where unknown. Without it,
-            progress decides.
-        done_at: D; .99 by default.
+    The success probability has the same shape, NaN where unknown; without it, progress decides.
     """
     if success_probability is None:
         at = checked_done_at(done_at)
@@ -80,22 +76,35 @@ def find_completion(
 def fit_done_at(progress: ArrayLike, success: ArrayLike) -> float | None:
     """Find D: the progress with the best balanced accuracy against success labels.
 
-    Args:
-        progress: Calibrated progress of each labelled episode, shape (n,), NaN where unknown: that of the last
-            sample where success must hold at the end, the highest where it counts at any time.
-        success: 1, 0 or NaN (unknown), shape (n,).
-
-    Returns:
-        D, or ``None`` where the labels hold one class only or no progress above 0 separates them.
+    ``None`` if the labels hold one class or no progress above 0 separates them. Progress is that of the last
+    sample if success must hold at the end, the highest if it counts at any time; labels are 1, 0 or NaN.
     """
     found = best_threshold(progress, success).value
     return found if math.isfinite(found) and 0 < found <= 1 else None
 
 
 def checked_done_at(done_at: float | None) -> float:
-    """Return D, .99 for ``None``; anything outside of 0..1, or 0, is an error."""
+    """Return D, .99 for ``None``; raise OptionError outside (0, 1]."""
     if done_at is None:
         return DONE_PROGRESS
     if not 0 < done_at <= 1:
-        raise OptionError(f"done_at is {done_at:g}; expected progress above 0 and up to 1, for example 0.95.")
+        raise OptionError(f"done_at must be above 0 and up to 1, e.g. 0.95, got {done_at:g}.")
     return float(done_at)
+
+
+_NAMES = ("MC25", "MC50", "MC75", "MC100")
+_QUARTERS = np.array([0.25, 0.5, 0.75, 1.0])
+
+
+def milestones(best: FloatArray, done: NDArray[np.bool_] | None = None) -> dict[str, FloatArray]:
+    """Return MC, MC25, MC50, MC75, MC100 and MP of the highest progress so far.
+
+    MC@q = 1[MP >= q]; MC is the largest of 0, .25, .5, .75, 1 that MP reaches, which is the mean of the four.
+    With ``done`` (some sample so far was done), MC100 = 1[MP >= .75 and done]. Source: PRM-as-a-Judge, text
+    and code.
+    """
+    reached = np.less_equal.outer(_QUARTERS, best).astype(np.float64)
+    if done is not None:
+        reached[3] = reached[2] * done
+    furthest = (reached[0] + reached[1] + reached[2] + reached[3]) / 4
+    return {"MC": furthest, **dict(zip(_NAMES, reached, strict=True)), "MP": best}

@@ -10,7 +10,7 @@
     STR          share of steps, or of time, without progress (stagnation)         down
     coverage     share of samples whose progress is known
 
-Revisions, all for samples p_1..p_T of which frame 0 is none, with p_0 = 0 prepended, L = sum |p_t - p_(t-1)|
+Revisions, all for samples p_1..p_T without frame 0, with p_0 = 0 prepended, L = sum |p_t - p_(t-1)|
 and M_t = max(0, p_1..p_t):
 
 ======== ========================== ==================== ============================== ================
@@ -38,8 +38,7 @@ from numpy.typing import ArrayLike
 
 from stepscore._options import DEFAULT_REVISION
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.opd.completion import checked_done_at
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import checked_done_at, milestones
 from stepscore.metrics.opd.robust import checked_times, robust_prefixes
 from stepscore.metrics.opd.v15 import v15_prefixes
 from stepscore.types import FloatArray
@@ -66,22 +65,23 @@ def compute_opd(
 ) -> dict[str, float]:
     """Compute the OPD metrics of one curve, each in 0..1 for progress in 0..1.
 
-    Args:
-        progress: The samples in order, shape (T,). NaN is unknown: one makes every metric NaN, and
-            ``coverage`` is the share that is known. ``paper`` and ``v1.0`` compute on values outside 0..1 as
-            they are (pass the ``raw`` channel), ``v1.5`` clips them, ``robust`` refuses them.
-        revision: ``"paper"``, ``"v1.0"``, ``"v1.5"`` or ``"robust"``; see the module's table.
-        times: Timestamp of each sample in seconds, strictly increasing. The three published revisions use it
-            only to drop a sample at time 0, which they do not score; ``robust`` is defined on it, and by
-            default takes the samples as evenly spaced.
-        smoothing: ``"published"`` cleans the curve as the v1.5 toolkit does by default; v1.5 only.
-        success_probability: The probability at each sample that the task is done, shape (T,): what ``robust``
-            decides by where it is given. NaN is unknown, and makes MC, MC100, CRA and STR NaN.
-        done_at: The progress that counts as done for ``robust`` without a success probability; .99 by default.
+    Return MC, MC25, MC50, MC75, MC100, MP, PPL, CRA, STR and coverage; v1.5 adds DRR, FNS (NaN for a success)
+    and SQS (NaN for a failure). Without samples, every value is NaN.
 
-    Returns:
-        MC, MC25, MC50, MC75, MC100, MP, PPL, CRA, STR and coverage; v1.5 also DRR, FNS (NaN for a success)
-        and SQS (NaN for a failure). Of no samples, every value is NaN.
+    Args:
+        progress: Shape (T,). One NaN (unknown) makes every metric NaN but ``coverage``, the known share.
+            ``paper`` and
+        ``v1.0`` accept values outside 0..1 (the ``raw`` channel), ``v1.5`` clips them, ``robust`` rejects
+            them.
+        revision: See the module's table.
+        times: Seconds, strictly increasing. The published revisions only use them to drop a sample at time 0,
+            which they
+        do not score; ``robust`` assumes evenly spaced samples without them.
+        smoothing: ``"published"`` cleans the curve as the v1.5 toolkit does by default; v1.5 only.
+        success_probability: For ``robust``: the probability at each sample that the task is done, shape (T,),
+            NaN where
+        unknown, which makes MC, MC100, CRA and STR NaN.
+        done_at: For ``robust`` without it: the progress that counts as done; .99 by default.
     """
     curve, clock = _checked(progress, times)
     if curve.ndim != 1:
@@ -102,22 +102,10 @@ def opd_prefixes(
     success_probability: ArrayLike | None = None,
     done_at: float | None = None,
 ) -> dict[str, FloatArray]:
-    """Compute the OPD metrics of every prefix of a curve, in one pass that is linear in its length.
+    """Compute the OPD metrics of every prefix of a curve (T,), or of many (n, T), in one linear pass.
 
-    Entry t is ``compute_opd`` of the first t + 1 samples. A sample dropped for lying at time 0 leaves NaN in its
-    place, so that every array is as long as ``progress``; from the first unknown sample on, all but
-    ``coverage`` is NaN.
-
-    Args:
-        progress: One curve (T,), or many of one length (n, T).
-        revision: As for ``compute_opd``.
-        times: As for ``compute_opd``, shape (T,), shared by all curves.
-        smoothing: As for ``compute_opd``.
-        success_probability: As for ``compute_opd``, of the shape of ``progress``.
-        done_at: As for ``compute_opd``.
-
-    Returns:
-        The keys of ``compute_opd``, each with an array of the shape of ``progress``.
+    Entry t is ``compute_opd`` of the first t + 1 samples, with the same arguments. A sample dropped at time 0
+    leaves NaN; from the first unknown sample on, all but ``coverage`` is NaN.
     """
     curve, clock = _checked(progress, times)
     options = _checked_options(curve, revision, smoothing, success_probability, done_at)
@@ -148,7 +136,7 @@ def _checked_options(
         )
     if revision != "robust" and (done_at is not None or success_probability is not None):
         given = "done_at" if done_at is not None else "success_probability"
-        raise OptionError(f"{given} with revision {revision!r}; only 'robust' asks when the task is done.")
+        raise OptionError(f"{given} with revision {revision!r}; only 'robust' uses it.")
     probability = None
     if success_probability is not None:
         probability = _numbers(success_probability, "success_probability")
@@ -182,7 +170,7 @@ def _checked(progress: ArrayLike, times: ArrayLike | None) -> tuple[FloatArray, 
 def _prefixes(
     curve: FloatArray, clock: FloatArray | None, options: _Options, *, last_only: bool
 ) -> dict[str, FloatArray]:
-    """Compute all prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
+    """Compute all prefixes, or with ``last_only`` at least the last one."""
     if options.revision != "robust" and clock is not None and clock.size and clock[0] == 0:
         rest = _prefixes(curve[..., 1:], None, options, last_only=last_only)
         gap = np.full((*curve.shape[:-1], 1), math.nan)

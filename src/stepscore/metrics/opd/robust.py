@@ -21,7 +21,7 @@ STR = mean over the hundredths of (s4 + s8) / 2.
     8 %: 1 - r / .02 and 2 - r / .01, clipped to 0..1, r the range of q in the window. So a short pause counts
     half, one of 8 % or more in full, and a window in which q moves by .02 is not a pause.
 MP, MC25..MC75: the highest sample, as in v1.0.
-MC100 = MC75 and done at some sample; reaching the goal in the last frame alone is still reaching it.
+MC100 = MC75 and done at some sample; reaching the goal in the last frame still counts.
 
 CRA and STR are those of the curve cut at its completion time (:mod:`stepscore.metrics.opd.completion`): what follows
 is neither regret nor stagnation. A curve that is not done at its end is not cut.
@@ -40,8 +40,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.opd.completion import find_completion
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import find_completion, milestones
 from stepscore.metrics.validation import increasing
 from stepscore.types import FloatArray, IntArray
 
@@ -53,7 +52,7 @@ _SUSTAIN = 10  # length of the window that a peak is compared with
 _MAX_SPIKE = 0.04  # how far a peak may rise above that window's mean
 _MIN_DRAWDOWN = 0.01  # a smaller drawdown does not count as regret
 _PAUSES = {4: 0.0, 8: 0.01}  # length of a window, and the range up to which it is fully still
-_MOVING = 0.02  # the range from which a window is not still at all
+_MOVING = 0.02  # the range from which a window is not still
 _MAX_PREFIXES_PER_BATCH = 1024  # bounds the memory of a long curve
 
 
@@ -65,8 +64,8 @@ class CurveProfile:
         instants: The 101 instants, as shares of the duration.
         level: Mean progress around each instant, q, shape (101,).
         peak: Highest sustained progress up to the end of each hundredth, M, shape (100,).
-        drawdown: Distance of each hundredth below it, beyond the tolerance of .01, shape (100,).
-        stillness: Stillness of each hundredth, 0..1, shape (100,).
+        drawdown: Distance of each hundredth below it, minus the tolerance of .01, shape (100,).
+        stillness: 0..1 for each hundredth, shape (100,).
         fall: F, the total of the falls of q beyond .06.
     """
 
@@ -79,12 +78,7 @@ class CurveProfile:
 
 
 def curve_profile(progress: ArrayLike, times: ArrayLike | None = None) -> CurveProfile:
-    """Compute the profile of one curve of two or more known samples in 0..1.
-
-    Args:
-        progress: The samples, shape (T,).
-        times: Their times, strictly increasing; evenly spaced by default.
-    """
+    """Compute the profile of a curve of two or more known samples in 0..1, evenly spaced by default."""
     curve = _in_range(np.asarray(progress, dtype=np.float64))
     if curve.ndim != 1 or len(curve) < 2 or np.isnan(curve).any():
         raise OptionError(f"A profile needs one curve of two or more known samples, not shape {curve.shape}.")
@@ -103,7 +97,7 @@ def curve_profile(progress: ArrayLike, times: ArrayLike | None = None) -> CurveP
 
 
 def checked_times(times: ArrayLike, samples: int) -> FloatArray:
-    """Return the times as an array: finite, strictly increasing, one per sample; anything else is an error."""
+    """Return the times as an array; raise OptionError unless finite, strictly increasing, one per sample."""
     clock = increasing(times, "times")
     if len(clock) != samples:
         raise OptionError(f"times has {len(clock)} values for {samples} samples; give one per sample.")
@@ -120,12 +114,7 @@ def robust_prefixes(
 ) -> dict[str, FloatArray]:
     """Compute MC.., MP, PPL, CRA and STR of every prefix of finite curves (..., T), linear in T.
 
-    Args:
-        curve: One curve or several of one length; values outside 0..1 are an error.
-        times: Their shared times, strictly increasing; evenly spaced by default.
-        success_probability: The success probability at each sample, shape of ``curve``; NaN where unknown.
-        done_at: D, the progress that counts as done without it.
-        last_only: Measure the whole curves only; the arrays then have the last axis 1.
+    With ``last_only``, measure only the whole curves; the last axis is then 1.
     """
     _in_range(curve)
     length = curve.shape[-1]
@@ -146,7 +135,7 @@ def robust_prefixes(
 
 
 def _measured_prefixes(curve: FloatArray, times: FloatArray, ends: IntArray) -> dict[str, FloatArray]:
-    """Return PPL, CRA and STR of the prefixes with these last samples, uncut; NaN at all other places."""
+    """Return PPL, CRA and STR of the prefixes with these last samples, uncut; NaN elsewhere."""
     values = {name: np.full(len(curve), math.nan) for name in ("PPL", "CRA", "STR")}
     ends = ends[ends > 0]
     for first in range(0, len(ends), _MAX_PREFIXES_PER_BATCH):

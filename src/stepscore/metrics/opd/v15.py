@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.completion import milestones
 from stepscore.types import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -44,7 +44,7 @@ _TAIL = 2 * _REACH  # last samples of a prefix whose cleaned value depends on wh
 
 
 class _PrefixState(NamedTuple):
-    """Running statistics of each prefix, enough to add a sample without earlier ones."""
+    """Running statistics of each prefix, enough to add a sample."""
 
     last: FloatArray
     path: FloatArray
@@ -114,7 +114,7 @@ def _highest_since(p: FloatArray, start: IntArray) -> FloatArray:
 
 
 def _add(state: _PrefixState, value: FloatArray, there: BoolArray) -> _PrefixState:
-    """Add one more sample to each prefix, where there is one."""
+    """Add one more sample to each prefix that has one."""
     step = np.abs(value - state.last)
     best = np.maximum(state.best, value)
     below = best - value
@@ -133,10 +133,10 @@ def _add(state: _PrefixState, value: FloatArray, there: BoolArray) -> _PrefixSta
 
 
 def _scan_smoothed(p: FloatArray) -> _PrefixState:
-    """Scan the prefixes of the smoothed curve, each smoothed as a curve of its own.
+    """Scan the prefixes of the smoothed curve, each smoothed separately.
 
-    Only the last four samples of a prefix are smoothed differently because it ends there, so each prefix is
-    the scan of the samples before them plus four samples of its own.
+    Only the last four samples of a prefix depend on where it ends, so each prefix is the scan of the samples
+    before them plus its own four.
     """
     clean = _without_spikes(p)
     settled = _scan(_smooth([_shifted(clean, -offset) for offset in range(-_REACH, _REACH + 1)]))
@@ -162,7 +162,7 @@ def _without_spikes(p: FloatArray) -> FloatArray:
 
 
 def _shifted(values: FloatArray, by: int) -> tuple[FloatArray, BoolArray]:
-    """Return values[t - by] at entry t, 0 where there is none, and whether there is one."""
+    """Return values[t - by] at entry t, 0 if it does not exist, and whether it exists."""
     source = np.arange(values.shape[-1]) - by
     there = (source >= 0) & (source < values.shape[-1])
     return np.where(there, values[..., np.where(there, source, 0)], 0.0), there

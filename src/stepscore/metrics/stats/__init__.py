@@ -1,16 +1,15 @@
 """Estimates with intervals, significance tests and comparisons over episodes, by strata and clusters."""
 
 from stepscore.metrics.stats.comparison_result import Comparison
-from stepscore.metrics.stats.comparisons.comparison import compare_samples
+from stepscore.metrics.stats.comparisons.comparison import compare_paired, compare_samples
 from stepscore.metrics.stats.comparisons.errors import compare_errors, error_estimate
-from stepscore.metrics.stats.comparisons.paired import compare_paired
 from stepscore.metrics.stats.comparisons.unpaired import compare_unpaired
 from stepscore.metrics.stats.comparisons.within_scenes import (
     FEWEST_SCENES,
     compare_within_scenes,
+    estimate_within_scenes,
     these_scenes,
 )
-from stepscore.metrics.stats.comparisons.within_scenes_estimates import estimate_within_scenes
 from stepscore.metrics.stats.intervals import mean_estimate, rate_estimate, statistic_estimate
 from stepscore.metrics.stats.large_samples import influence_by_kind
 from stepscore.metrics.stats.rate_intervals import clopper_pearson_interval, wilson_interval

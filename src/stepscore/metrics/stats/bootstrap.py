@@ -1,16 +1,16 @@
 """Bias-corrected and accelerated (BCa) bootstrap, stratified and clustered, seeded.
 
-Three choices make it hold its level on the small samples of robot evaluation:
+Three choices keep its level on the small samples of robot evaluation:
 
-- *Bootknife* resampling: in every stratum one unit, chosen at random, is left out and as many units as there
-  were are drawn with replacement from the rest. Replicates of a mean then have exactly its unbiased variance,
-  where the plain bootstrap is too narrow by (n - 1) / n in every stratum, a half for two episodes a task
-  (Hesterberg, "Unbiasing the Bootstrap", 2004).
-- The end points of BCa (Efron 1987) are placed by quantiles of Student's t in place of the normal's, since
-  the spread is itself estimated (Hesterberg, The American Statistician 69, 371-386, 2015).
+- *Bootknife* resampling: in every stratum a random unit is left out, and the original number is drawn with
+  replacement from the rest. Replicates of a mean then have its unbiased variance; the plain bootstrap is too
+  narrow by (n - 1) / n per stratum, a half for two episodes a task (Hesterberg, "Unbiasing the Bootstrap",
+  2004).
+- The end points of BCa (Efron 1987) use quantiles of Student's t instead of the normal's, because the spread
+  is itself estimated (Hesterberg, The American Statistician 69, 371-386, 2015).
 - The acceleration is that of a stratified sample (Davison and Hinkley, "Bootstrap Methods", 1997, 5.3.2).
 
-docs/methods/intervals.md has the coverage, beside that of a plain BCa bootstrap.
+docs/methods/intervals.md has the coverage of this and of a plain BCa bootstrap.
 """
 
 from __future__ import annotations
@@ -20,26 +20,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
-from stepscore.metrics.stats.sample import Sample, pool_lonely
+from stepscore.metrics.stats.sample import LinearStatistic, Sample, pool_lonely
 from stepscore.metrics.success import CountStatistic
 from stepscore.types import FloatArray, IntArray
 
 RESAMPLES = 2000
-"""Resamples of a statistic; an end of its interval has a Monte Carlo error of 6 % of a standard error."""
+"""Resamples of a statistic: the Monte Carlo error of an interval's end is 6 % of a standard error."""
 
 _MORE_RESAMPLES, _MORE_DRAWS = 9_999, 1_000_000
 _MAX_DRAWS_PER_BATCH = 1_000_000  # drawn units, so that memory does not grow with the sample
 
 
 def resample_units(stratum: IntArray, resamples: int, rng: np.random.Generator) -> IntArray:
-    """Draw unit indices by the bootknife, shape (resamples, units), each row holding every stratum's share.
-
-    Args:
-        stratum: Stratum of each unit, each with two units or more.
-        resamples: Rows to draw.
-        rng: Random generator; strata are drawn in the order of their codes.
-    """
+    """Draw unit indices by the bootknife, shape (resamples, units); strata have two or more units each."""
     parts = []
     for code in range(int(stratum.max(initial=-1)) + 1):
         members = np.flatnonzero(stratum == code)
@@ -50,13 +43,13 @@ def resample_units(stratum: IntArray, resamples: int, rng: np.random.Generator) 
 
 
 def batches(resamples: int, units: int) -> list[int]:
-    """Split ``resamples`` so that each part holds about a million drawn units."""
+    """Split ``resamples`` into parts of about a million drawn units."""
     size = max(1, _MAX_DRAWS_PER_BATCH // max(units, 1))
     return [min(size, resamples - start) for start in range(0, resamples, size)]
 
 
 def resamples_of_mean(units: int) -> int:
-    """Return how often to resample a mean: up to 9,999 times, and no longer than 500 units take 2,000 times.
+    """Return how often to resample a mean: up to 9,999 times, in at most the time of 2,000 times 500 units.
 
     >>> [resamples_of_mean(units) for units in (20, 200, 5000)]
     [9999, 5000, 2000]
@@ -83,7 +76,7 @@ def linear_acceleration(statistic: LinearStatistic) -> float:
 
 
 def statistic_replicates(func: Callable[..., float], sample: Sample, resamples: int, seed: int) -> FloatArray:
-    """Draw bootstrap replicates of ``func(*columns)``; NaN where it is undefined on a resample."""
+    """Draw bootstrap replicates of ``func(*columns)``; NaN if it is undefined on a resample."""
     rng = np.random.default_rng(seed)
     stratum = pool_lonely(sample.stratum)
     replicates = []
@@ -97,15 +90,9 @@ def statistic_replicates(func: Callable[..., float], sample: Sample, resamples: 
 def count_replicates(
     statistic: CountStatistic, sample: Sample, resamples: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what :func:`statistic_replicates` draws of answers against labels, and the value without each unit.
+    """Return the replicates of :func:`statistic_replicates` for answers, and the value without each unit.
 
-    Every unit is counted once, and the counts of those drawn are added up.
-
-    Args:
-        statistic: Of counts.
-        sample: Its columns are answers and labels, 1 or 0.
-        resamples: Replicates to draw.
-        seed: Seed of the draws.
+    Every unit is counted once, and the counts of drawn units are added up, which is faster.
     """
     answers, labels = (column.astype(np.int64) for column in sample.columns)
     kind = 2 * (1 - answers) + (1 - labels)  # in the order of counts: tp, fp, fn, tn
@@ -140,10 +127,10 @@ def statistic_acceleration(func: Callable[..., float], sample: Sample) -> float:
 
 
 def acceleration_of(without: FloatArray, sample: Sample) -> float:
-    """Return the acceleration of a statistic by its values without each unit; 0 where it is NaN or has no spread.
+    """Return the acceleration of a statistic from its values without each unit; 0 if undefined.
 
-    ``a = sum_s n_s^-3 sum_j l_sj^3 / (6 (sum_s n_s^-2 sum_j l_sj^2)^1.5)`` with
-    ``l_sj = (n_s - 1)(mean_s - theta_(-sj))``. An undefined acceleration leaves the bias-corrected interval.
+    ``a = sum_s n_s^-3 sum_j l_sj^3 / (6 (sum_s n_s^-2 sum_j l_sj^2)^1.5)`` with ``l_sj = (n_s - 1)(mean_s -
+    theta_(-sj))``. With 0, the interval is only bias-corrected.
     """
     stratum = pool_lonely(sample.stratum)
     counts = np.bincount(stratum)
@@ -159,17 +146,11 @@ def acceleration_of(without: FloatArray, sample: Sample) -> float:
 def bca_interval(
     value: float, replicates: FloatArray, *, acceleration: float, df: float, level: float
 ) -> tuple[float, float]:
-    """Return the ends of the BCa interval; NaN where the estimate is outside all of its replicates.
+    """Return the ends of the BCa interval; NaN if the estimate is outside all of its replicates.
 
-    ``z0 = Phi^-1(share of replicates below the estimate, ties half)`` and each end is the quantile at
-    ``Phi(z0 + (z0 + q) / (1 - a (z0 + q)))`` with ``q`` the t quantile of the level's tail.
-
-    Args:
-        value: The estimate.
-        replicates: Its bootstrap replicates, all finite.
-        acceleration: ``a``, how fast the standard error changes with the estimate.
-        df: Degrees of freedom of the t quantile, usually units minus strata.
-        level: Nominal coverage, e.g. 0.95.
+    ``z0 = Phi^-1(share of replicates below the estimate, ties half)``, and each end is the quantile at
+    ``Phi(z0 + (z0 + q) / (1 - a (z0 + q)))`` with ``a`` the acceleration and ``q`` the level's t quantile for
+    ``df`` degrees of freedom, usually units minus strata.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of, score_interval
-from stepscore.metrics.stats.sample import Sample
+from stepscore.metrics.stats.sample import LinearStatistic, Sample
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
 
@@ -16,7 +15,7 @@ POWER = 0.8
 """Probability of a significant result at the smallest detectable difference."""
 
 Interval = tuple[tuple[float, float], str]
-"""Ends of an interval, and its method or why they are NaN."""
+"""Ends of an interval, and its method, or why they are NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +23,15 @@ class Comparison:
     """Arm A against arm B.
 
     Attributes:
-        difference: Mean of A minus mean of B.
-        p_value: Two-sided; NaN where there is nothing to test.
-        test: Name of the test.
-        caution: How far the test's level may be off on so few units, as measured; empty where it is not.
+        p_value: Two-sided; NaN if there is nothing to test.
+        caution: How far the test's level may be off on so few units, as measured; else empty.
         probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
-        smallest_detectable_difference: The true difference that a sample like this one would detect with
-            probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown, and where no outcome of
-            such a sample would be significant.
-        n_a: Known episodes of A; pairs when paired.
-        n_b: Known episodes of B; pairs when paired.
-        paired: Whether episodes were compared as pairs.
-        scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
-        least_p_value: The smallest p-value that any outcome of such a sample could have; NaN where it is not known.
+        smallest_detectable_difference: The true difference that a sample like this detects with probability
+            0.8, at
+        ``alpha = 1 - level``; NaN without spread, or if no outcome of such a sample is significant.
+        n_a: Known episodes of A; pairs if paired.
+        scenes: Number of fixed scenes that it is about; 0 if it generalises to similar scenes.
+        least_p_value: Smallest p-value that such a sample could have; NaN if unknown.
     """
 
     difference: Estimate
@@ -80,15 +75,8 @@ def build_comparison(
 
     Args:
         samples: One sample of pairs, or the samples of arm A and arm B.
-        difference: Mean of A minus mean of B.
-        interval: Interval of the difference.
-        significance: Test of the difference.
         improvement: The probability of improvement, a mean over the units; or its value and interval.
-        detectable: The smallest detectable difference.
-        withheld: Why the sample is too small for the interval of an improvement; empty when it is not.
-        level: Nominal coverage.
-        scenes: The number of fixed scenes; 0 where scenes are a sample.
-        least_p_value: The smallest p-value that any outcome could have.
+        withheld: Why the sample is too small for the interval of an improvement; else empty.
     """
     n, total = sum(sample.n for sample in samples), sum(sample.total for sample in samples)
     clusters, coverage = sum(sample.units for sample in samples), n / total if total else math.nan
@@ -117,8 +105,8 @@ def build_comparison(
 def bonett_price_interval(won: int, lost: int, pairs: int, level: float) -> Interval:
     """Return the interval of a difference of paired rates (Bonett and Price 2012).
 
-    ``d +- z SE`` after one pair won and one pair lost are added to the sample; see
-    :func:`paired_rates_error`. It has a width even when no pair differs.
+    ``d +- z SE`` after adding one pair won and one pair lost; see :func:`paired_rates_error`. It has a width
+    even if no pair differs.
     """
     from scipy.special import ndtri
 
@@ -136,9 +124,8 @@ def paired_rates_error(won: int, lost: int, pairs: int) -> float:
 def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float) -> Interval:
     """Return the interval of a difference of independent rates (Newcombe 1998, method 10).
 
-    From the Wilson intervals of both,
-    ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)``, ``hi = d + sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``.
-    Sample sizes may be effective ones.
+    From the Wilson intervals of both, ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)`` and ``hi = d +
+    sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``. Sample sizes may be effective ones.
     """
     from scipy.special import ndtri
 
@@ -153,14 +140,9 @@ def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, leve
 def difference_interval(
     statistic: LinearStatistic, withheld: str, *, clustered: bool, level: float, seed: int
 ) -> Interval:
-    """Return the interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
+    """Return the interval of a mean difference: cluster-robust t with clusters, else BCa bootstrap.
 
-    Args:
-        statistic: The difference.
-        withheld: Why the sample is too small for one; empty when it is not.
-        clustered: Whether units hold more than one episode.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap.
+    ``withheld`` says why the sample is too small for one, if it is.
     """
     if withheld:
         return NO_INTERVAL, withheld
@@ -174,7 +156,7 @@ def difference_interval(
 def detectable_difference(error: float, df: float, level: float) -> float:
     """Return ``(t_(1 - alpha/2) + t_power) SE``, detected with probability 0.8 at ``alpha = 1 - level``.
 
-    NaN where the error is unknown or 0: a sample without spread does not show what it could detect.
+    NaN if the error is unknown or 0: without spread, a sample does not show what it could detect.
     """
     from scipy.special import stdtrit
 
@@ -184,6 +166,6 @@ def detectable_difference(error: float, df: float, level: float) -> float:
 
 
 def detectable_rate_difference(error: float, level: float) -> float:
-    """Return the same for rates, by normal quantiles; NaN where not even a difference of 1 would be detected."""
+    """Return the same for rates, by normal quantiles; NaN if not even a difference of 1 would be detected."""
     detectable = detectable_difference(error, math.inf, level)
     return detectable if detectable <= 1 else math.nan

@@ -32,7 +32,6 @@ from stepscore.metrics.stats.large_samples import (
     linear_is_large,
     linearised_error,
 )
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import (
     NO_INTERVAL,
     check_level,
@@ -41,18 +40,25 @@ from stepscore.metrics.stats.rate_intervals import (
     score_interval,
     wilson_interval,
 )
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    draw_sample,
+    mean_of,
+    pool_lonely,
+)
 from stepscore.metrics.success import CountStatistic
 from stepscore.types import Estimate, FloatArray
 
 MIN_CLUSTERS = 10
-"""Under this many clusters their spread is not known well enough for an interval."""
+"""Fewest clusters whose spread gives an interval."""
 
 MIN_EPISODES = 5
-"""Under this many episodes a bootstrap interval means nothing."""
+"""Fewest episodes for a bootstrap interval."""
 
 MAX_UNDEFINED = 0.05
-"""Share of resamples on which a statistic may be undefined before its interval is withheld."""
+"""Largest share of resamples on which a statistic may be undefined."""
 
 
 def rate_estimate(
@@ -63,21 +69,19 @@ def rate_estimate(
     method: Literal["wilson", "clopper-pearson"] = "wilson",
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate the share of episodes with outcome 1.
+    """Estimate the share of episodes with outcome 1; NaN ends below 10 clusters.
 
     Args:
-        outcomes: 0, 1 or NaN (unknown) per episode; booleans work too. Unknown ones are left out and counted
-            against coverage.
-        clusters: A label per episode, e.g. its scene; episodes of one stratum and label are not independent.
-            With clusters of more than one episode the interval is cluster-robust, whatever the ``method``.
-        strata: A label per episode, e.g. its task. Without clusters it is not used: the interval then errs
-            to the wide side, as a mixture of rates varies less than one rate.
-        method: Interval for independent episodes: ``"wilson"`` covers ``level`` on average over rates,
-            ``"clopper-pearson"`` at every rate.
-        level: Nominal coverage.
-
-    Returns:
-        The estimate; NaN ends under 10 clusters.
+        outcomes: 0, 1, NaN (unknown) or booleans. Unknown ones count against coverage.
+        clusters: A label per episode, e.g. its scene; episodes with the same stratum and label are not
+            independent. With
+        clusters of more than one episode the interval is cluster-robust, whatever the ``method``.
+        strata: A label per episode, e.g. its task. Only used with clusters; without, the interval is
+            conservative, since
+        a mixture of rates varies less than one rate.
+        method: For independent episodes: ``"wilson"`` covers ``level`` on average over rates,
+            ``"clopper-pearson"`` at
+        every rate.
 
     >>> rate_estimate([1, 1, 0, 1, float("nan")]).coverage
     0.8
@@ -110,18 +114,15 @@ def mean_estimate(
 ) -> Estimate:
     """Estimate the mean over episodes.
 
-    Args:
-        values: A number or NaN (unknown) per episode. Values that are all 0 or 1 are a rate and get a rate's
-            interval, which has a width even when all are equal.
-        clusters: A label per episode; see :func:`rate_estimate`.
-        strata: A label per episode, e.g. its task; differences between strata are then no part of the error.
-        level: Nominal coverage.
-        resamples: Bootstrap replicates, for independent episodes; 9,999 by default, fewer of more than 100 units.
-        seed: Seed of the bootstrap; the same values in any order and the same seed give the same interval.
+    The ends are NaN below 10 clusters, below 5 independent episodes, and if all values are equal (which does
+    not show how much others would differ).
 
-    Returns:
-        The estimate; NaN ends under 10 clusters, under 5 independent episodes, and when all values are equal
-        (which does not show how much others would differ).
+    Args:
+        values: A number or NaN (unknown) per episode. Values that are all 0 or 1 get a rate's interval.
+        clusters: See :func:`rate_estimate`.
+        strata: A label per episode, e.g. its task; differences between strata do not count as error.
+        resamples: For independent episodes; 9,999 by default, fewer for more than 100 units.
+        seed: The same values in any order and the same seed give the same interval.
 
     >>> mean_estimate([0.2, 0.4, 0.5]).method
     'too few episodes (3 < 5)'
@@ -156,25 +157,21 @@ def statistic_estimate(
 ) -> Estimate:
     """Estimate any statistic over episodes, by a BCa bootstrap that resamples episodes or their clusters.
 
-    Args:
-        func: Takes one array per column and returns a number; NaN where it is undefined. It must not depend
-            on the order of episodes.
-        values: One array, a tuple of arrays, or a 2-D array with a row per episode. An episode with NaN in
-            any column is left out and counted against coverage.
-        clusters: A label per episode; see :func:`rate_estimate`.
-        strata: A label per episode, resampled within.
-        influence: Takes the same columns and returns how much a smooth ``func`` changes with the weight of each
-            episode, at weight 1: what a large sample has its error from, without resampling.
-        of_counts: Where the columns are answers and labels, 1 or 0: the same statistic from counts, for the same
-            interval sooner.
-        level: Nominal coverage.
-        resamples: Bootstrap replicates.
-        seed: Seed of the bootstrap.
+    The ends are NaN below 10 clusters, below 5 independent episodes, without variation, and if the statistic
+    is undefined on more than 5 % of the resamples (fewer are left out and counted in ``method``).
 
-    Returns:
-        The estimate; NaN ends under 10 clusters, under 5 independent episodes, without variation, and where
-        the statistic is undefined on more than 5 % of the resamples (fewer are left out and counted in
-        ``method``).
+    Args:
+        func: Takes one array per column and returns a number, NaN if undefined, independent of the order of
+            episodes.
+        values: One array, a tuple of arrays, or a 2-D array with a row per episode. Episodes with NaN in any
+            column are
+        left out and count against coverage.
+        clusters: See :func:`rate_estimate`.
+        influence: Takes the same columns and returns how much a smooth ``func`` changes with the weight of
+            each episode,
+        at weight 1: large samples use it instead of resampling.
+        of_counts: For columns of answers and labels, 1 or 0: the same statistic from counts, for the same
+            result sooner.
 
     >>> statistic_estimate(np.median, np.arange(20.0)).value
     9.5
@@ -219,7 +216,7 @@ def _degrees_of_freedom(sample: Sample) -> int:
 
 
 def _linearised_estimate(sample: Sample, value: float, error: float, level: float) -> Estimate:
-    """Return ``value +- t SE`` of a large sample with a standard error that took no resampling."""
+    """Return ``value +- t SE`` of a large sample with a standard error from its influence."""
     from scipy.special import stdtrit
 
     if not error:
@@ -232,7 +229,7 @@ def _linearised_estimate(sample: Sample, value: float, error: float, level: floa
 def _large_interval(
     value: float, replicates: FloatArray, df: int, level: float, seed: int, undefined: int
 ) -> tuple[tuple[float, float], str]:
-    """Return ``value +- t SE`` with the standard error of the replicates of a large sample, and its method."""
+    """Return ``value +- t SE`` with the standard error of a large sample's replicates, and its method."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(df, (1 + level) / 2)) * float(np.std(replicates, ddof=1))
@@ -258,13 +255,9 @@ def robust_t_interval(statistic: LinearStatistic, level: float) -> tuple[float, 
 def robust_score_interval(statistic: LinearStatistic, least: float, level: float) -> tuple[float, float]:
     """Return Wilson's interval of a rate for ``p (1 - p) / SE^2`` episodes and a t quantile.
 
-    The plain ``p +- t SE`` covers 91 % at a rate of 0.2 and 71 % at 0.05 in 20 correlated clusters; in
-    Wilson's form the same error and quantile hold the level much further out.
-
-    Args:
-        statistic: A rate, or any mean of values in 0..1.
-        least: Sample size to use when the units do not differ at all: their number.
-        level: Nominal coverage.
+    The plain ``p +- t SE`` covers 91 % at a rate of 0.2 and 71 % at 0.05 in 20 correlated clusters; Wilson's
+    form keeps the level much further out. ``least`` is the sample size for units without any difference:
+    their number.
     """
     from scipy.special import stdtrit
 
@@ -295,7 +288,7 @@ def linear_bca_interval(
 
 
 def too_small(sample: Sample) -> str:
-    """Return why a sample is too small for a bootstrap interval; empty when it is not."""
+    """Return why a sample is too small for a bootstrap interval; else empty."""
     if sample.clustered and sample.units < MIN_CLUSTERS:
         return f"too few clusters ({sample.units} < {MIN_CLUSTERS})"
     if sample.n < MIN_EPISODES:

@@ -10,10 +10,10 @@ NO_INTERVAL = (math.nan, math.nan)
 
 
 def wilson_interval(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a rate (Wilson 1927), as (lo, hi).
+    """Return Wilson's score interval of a rate (Wilson 1927), as (lo, hi); NaN if ``n`` is 0.
 
     The rates ``p`` with ``|successes/n - p| <= z sqrt(p (1 - p) / n)``. It covers its level on average over
-    rates, not at every rate. NaN ends when ``n`` is 0.
+    rates, not at every rate.
 
     >>> [round(end, 3) for end in wilson_interval(8, 10)]
     [0.49, 0.943]
@@ -25,10 +25,9 @@ def wilson_interval(successes: float, n: float, level: float = 0.95) -> tuple[fl
 
 
 def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a rate (Clopper and Pearson 1934), as (lo, hi).
+    """Return the exact interval of a rate (Clopper and Pearson 1934), as (lo, hi); NaN if ``n`` is 0.
 
-    It covers at least its level at every rate and every ``n``, and is wider than Wilson's for it. NaN ends
-    when ``n`` is 0.
+    It covers at least its level at every rate and ``n``, so it is wider than Wilson's.
 
     >>> [round(end, 3) for end in clopper_pearson_interval(8, 10)]
     [0.444, 0.975]
@@ -67,6 +66,6 @@ def percent_of(level: float) -> str:
 
 
 def _check_counts(successes: float, n: float) -> None:
-    """Refuse counts that are not ``0 <= successes <= n``."""
+    """Raise OptionError unless ``0 <= successes <= n``."""
     if not 0 <= successes <= n:
         raise OptionError(f"A rate needs 0 <= successes <= n; got {successes} of {n}.")

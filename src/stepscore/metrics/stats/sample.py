@@ -1,18 +1,20 @@
-"""The sample that is resampled: episodes, or clusters of episodes, within strata.
+"""The sample that is resampled (episodes, or clusters of episodes, within strata), and means over it.
 
-An episode is the unit. Episodes that share a cluster label within a stratum (one scene tried several times,
-the same seed given to two policies) are not independent, so the cluster is then the unit. Strata are the
-tasks: which tasks are evaluated, and how often, is fixed by design and not resampled.
+Episodes with the same cluster label in a stratum (one scene tried several times, one seed given to two
+policies) are not independent, so the cluster is then the unit. Strata are tasks: which ones are evaluated,
+and how often, is fixed by design and not resampled. Rows are sorted (stratum, cluster, values), so that
+results do not depend on the order in which episodes finished.
 
-Rows are put in an order of their own (stratum, cluster, values), so that no result depends on the order in
-which episodes happened to finish.
+Means over strata, differences between arms and shares of pairs won are ``T = sum_i c_i y_i`` with
+coefficients fixed by the design. Written as ``T = value + sum_u t_u`` with contributions ``t_u`` centred
+within their stratum, one variance and one bootstrap serve them all.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,18 +24,18 @@ from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
 GroupLabels = Sequence[Hashable] | NDArray[np.generic]
-"""A stratum or cluster label per episode; ``None``, NaN or an empty string: the episode is in no cluster."""
+"""A stratum or cluster label per episode; ``None``, NaN or "" means no cluster."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The episodes whose values are known, sorted, with the unit and stratum each belongs to.
+    """The episodes with known values, sorted, with the unit and stratum of each.
 
     Attributes:
         columns: One or more values per episode, each of shape (n,).
         unit: The unit of each episode, shape (n,), non-decreasing, 0..units-1.
         stratum: The stratum of each unit, shape (units,), 0..strata-1.
-        total: All episodes, those with an unknown value included.
+        total: Number of episodes, including those with an unknown value.
     """
 
     columns: tuple[FloatArray, ...]
@@ -76,15 +78,10 @@ def draw_sample(
     clusters: GroupLabels | None = None,
     strata: GroupLabels | None = None,
 ) -> Sample:
-    """Build a sorted :class:`Sample` of the known rows of ``columns``.
-
-    Args:
-        columns: Values per episode; a row with NaN in any column is unknown and left out.
-        clusters: A label per episode. Episodes of one stratum with one label form one unit.
-        strata: A label per episode, e.g. its task.
+    """Build a sorted :class:`Sample` of the rows of ``columns`` without NaN.
 
     Raises:
-        OptionError: Columns or labels of different lengths, or an infinite value.
+        OptionError: Columns or labels differ in length, or a value is infinite.
     """
     arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
     total = len(arrays[0]) if arrays[0].ndim == 1 else -1
@@ -117,9 +114,9 @@ def draw_sample(
 def label_codes(
     labels: GroupLabels | None, length: int, name: str, *, may_be_alone: bool = False
 ) -> IntArray:
-    """Convert labels to integers whose order depends on the labels alone.
+    """Convert labels to integers whose order depends only on the labels.
 
-    Missing labels are one stratum of their own, the last; with ``may_be_alone`` they are -1.
+    Missing labels form the last stratum; with ``may_be_alone`` they are -1.
     """
     if labels is None:
         return np.full(length, -1 if may_be_alone else 0, dtype=np.int64)
@@ -146,9 +143,9 @@ def is_missing(label: Hashable) -> bool:
 def pool_lonely(stratum: IntArray) -> IntArray:
     """Pool every stratum of a single unit with others, so that each has two units or more.
 
-    A single unit does not show the spread within its stratum. Such strata are pooled into one, and when there
-    is only one it joins the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12). The
-    variance then also contains differences between the pooled strata, so intervals are rather too wide.
+    A single unit does not show the spread in its stratum. Such strata are pooled into one; a single one joins
+    the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12). The variance then includes
+    differences between the pooled strata, so intervals are conservative.
     """
     counts = np.bincount(stratum)
     lonely = np.flatnonzero(counts == 1)
@@ -162,9 +159,9 @@ def pool_lonely(stratum: IntArray) -> IntArray:
 
 
 def stands_first(one: Sample, other: Sample) -> bool:
-    """Return whether ``one`` comes before ``other`` in an order that depends on the data alone.
+    """Return whether ``one`` comes before ``other`` in an order that depends only on the data.
 
-    Draws are made in this order whichever arm is named first, so that A against B and B against A agree.
+    Draws use this order, so that A against B and B against A agree.
     """
     return _sorting_key(one) <= _sorting_key(other)
 
@@ -172,3 +169,92 @@ def stands_first(one: Sample, other: Sample) -> bool:
 def _sorting_key(sample: Sample) -> list[list[float]]:
     columns = [sample.stratum[sample.unit], sample.unit, *sample.columns]
     return [[float(sample.n)], *(column.tolist() for column in columns)]
+
+
+@dataclass(frozen=True)
+class LinearStatistic:
+    """A statistic that is linear in the episodes' values.
+
+    Attributes:
+        contributions: Contribution of each unit beyond its stratum's mean, shape (units,).
+        coefficients: ``c_u``, the coefficient of each episode of the unit.
+        stratum: Stratum of each unit; no stratum has a single unit unless it is the only one.
+    """
+
+    value: float
+    contributions: FloatArray
+    coefficients: FloatArray
+    sizes: FloatArray
+    stratum: IntArray
+
+    @property
+    def leverage(self) -> FloatArray:
+        """Each unit's share of its stratum's episodes."""
+        return self.sizes / np.bincount(self.stratum, weights=self.sizes)[self.stratum]
+
+    @property
+    def standard_error(self) -> float:
+        """Cluster-robust standard error, CR2; NaN if a stratum has a single unit.
+
+        ``V = sum_u t_u^2 / (1 - h_u)`` with ``h_u`` the unit's share of its stratum's episodes (Bell and
+        McCaffrey 2002, for a model of stratum means). With equal units this is the usual ``G / (G - 1)``.
+        """
+        spare = 1.0 - self.leverage
+        if len(spare) == 0 or np.any(spare <= 0):
+            return math.nan
+        return math.sqrt(float(np.sum(self.contributions**2 / spare)))
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Satterthwaite degrees of freedom of the variance when episodes are alike (Bell and McCaffrey 2002).
+
+        Units minus strata for equal units, fewer if a few large units dominate.
+        """
+        if len(self.sizes) == 0 or np.any(self.leverage >= 1):
+            return math.nan
+        c2, m, spare = self.coefficients**2, self.sizes, 1.0 - self.leverage
+        cross = c2 * m * self.leverage / spare
+        by_stratum = np.bincount(self.stratum, weights=cross)
+        spread = np.sum(c2**2 * m**2) + np.sum(by_stratum**2) - np.sum(cross**2)
+        return float(np.sum(c2 * m) ** 2 / spread)
+
+
+def mean_of(sample: Sample, values: FloatArray | None = None) -> LinearStatistic:
+    """Return the mean of ``values`` (by default the sample's first column) over all its episodes."""
+    column = sample.columns[0] if values is None else values
+    if not sample.n:
+        return weighted_sum(sample, column, np.empty(0))
+    mean = weighted_sum(sample, column, np.full(sample.units, 1.0 / sample.n))
+    return replace(mean, value=math.fsum(column) / sample.n)
+
+
+def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -> LinearStatistic:
+    """Return ``sum_i c_i y_i`` over the sample, where all episodes of a unit share its coefficient ``c_u``."""
+    stratum = pool_lonely(sample.stratum)
+    sizes = sample.sizes.astype(np.float64)
+    totals = sample.totals(values)
+    means = np.bincount(stratum, weights=totals) / np.bincount(stratum, weights=sizes)
+    deviations = totals - sizes * means[stratum]
+    # Equal values must have no spread: what is left is only rounding.
+    deviations[np.abs(deviations) <= 1e-12 * sizes * np.max(np.abs(values), initial=0.0)] = 0.0
+    contributions = coefficients * deviations
+    # They sum to 0 within a stratum already, unless lonely strata with other coefficients were pooled in it.
+    contributions -= (np.bincount(stratum, weights=contributions) / np.bincount(stratum))[stratum]
+    return LinearStatistic(
+        value=math.fsum(coefficients * totals) if sample.n else math.nan,
+        contributions=contributions,
+        coefficients=coefficients,
+        sizes=sizes,
+        stratum=stratum,
+    )
+
+
+def difference_of(a: LinearStatistic, b: LinearStatistic) -> LinearStatistic:
+    """Return ``a - b`` for two independent samples; their strata stay separate."""
+    return LinearStatistic(
+        value=a.value - b.value,
+        contributions=np.concatenate([a.contributions, -b.contributions]),
+        coefficients=np.concatenate([a.coefficients, -b.coefficients]),
+        sizes=np.concatenate([a.sizes, b.sizes]),
+        stratum=np.concatenate([a.stratum, b.stratum + (a.stratum.max(initial=-1) + 1)]),
+    )

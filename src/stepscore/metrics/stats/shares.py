@@ -1,11 +1,11 @@
-"""Means of values that cannot leave 0..1, as progress and the OPD metrics: often 0 or 1, else skewed.
+"""Means of values limited to 0..1, like progress and the OPD metrics: often 0 or 1, else skewed.
 
-On ten episodes, or ten scenes, a BCa bootstrap and ``mean +- t SE`` are too narrow on the side of the tail. The
-bootstrap-t takes the skewness of t from the data (:mod:`stepscore.metrics.stats.studentised`), but on few units has
-resamples without spread, and ends without bound. What is known of the values puts both right: nothing in 0..1 varies
-more than a rate of the same mean, so the interval ends where Wilson's for that rate does. Strata of two units show no
-skewness, so it is never narrower than Wilson's form for the observed error, which leans as values in 0..1 do.
-docs/methods/intervals.md has the coverage (``python -m benchmarks.tables.small_samples``).
+On ten episodes or scenes, a BCa bootstrap and ``mean +- t SE`` are too narrow on the side of the tail. The
+bootstrap-t takes the skewness from the data (:mod:`stepscore.metrics.stats.studentised`), but on few units
+has resamples without spread, and unbounded ends. Two bounds fix both: nothing in 0..1 varies more than a rate
+of the same mean, so the interval is no wider than Wilson's for that rate; strata of two units show no
+skewness, so it is no narrower than Wilson's form for the observed error. docs/methods/intervals.md has the
+coverage (``python -m benchmarks.tables.small_samples``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from stepscore.metrics.stats.bootstrap import resamples_of_mean
 from stepscore.metrics.stats.intervals import mean_estimate, robust_score_interval, too_small
 from stepscore.metrics.stats.large_samples import MANY_UNITS
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import percent_of, score_interval
-from stepscore.metrics.stats.sample import GroupLabels, draw_sample
+from stepscore.metrics.stats.sample import GroupLabels, LinearStatistic, draw_sample, mean_of
 from stepscore.metrics.stats.studentised import bootstrap_t_interval
 from stepscore.types import Estimate
 
@@ -31,20 +30,10 @@ def share_estimate(
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the mean over episodes of values that cannot leave 0..1.
+    """Estimate the mean over episodes of values limited to 0..1.
 
-    From 1,000 independent units on, skewness no longer shows, and the interval is that of :func:`mean_estimate`; so
-    it is where a value lies outside 0..1 after all, as on an uncalibrated channel.
-
-    Args:
-        values: A number in 0..1 or NaN (unknown) per episode.
-        clusters: A label per episode; see :func:`rate_estimate`.
-        strata: A label per episode, e.g. its task.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap; the same values in any order and the same seed give the same interval.
-
-    Returns:
-        The estimate; NaN ends where :func:`mean_estimate` has none.
+    From 1,000 independent units, where skewness no longer matters, and for values outside 0..1 (an
+    uncalibrated channel), it is :func:`mean_estimate`, which also decides when the ends are NaN.
 
     >>> drops = share_estimate([0, 0, 0.02, 0, 0.31, 0, 0.05, 0, 0.12, 0])
     >>> f"{drops.value:.2f} [{drops.lo:.2f}, {drops.hi:.2f}]"
@@ -62,14 +51,7 @@ def share_estimate(
 
 
 def share_interval(mean: LinearStatistic, level: float, seed: int, draws: int) -> tuple[float, float]:
-    """Return the bootstrap-t interval, no wider than a rate's of that mean and no narrower than Wilson's form.
-
-    Args:
-        mean: A mean of values in 0..1 that vary.
-        level: Nominal coverage.
-        seed: Seed of the bootstrap.
-        draws: Resamples.
-    """
+    """Return the bootstrap-t interval, no wider than a rate's of that mean and no narrower than Wilson's form."""
     from scipy.special import stdtrit
 
     units = 1.0 / float(np.sum((mean.coefficients * mean.sizes) ** 2))

@@ -1,8 +1,8 @@
 """Significance tests of a difference between two arms, and the correction for multiple comparisons.
 
-All are two-sided. Small cases are enumerated exactly; larger ones draw 9,999 arrangements with a seed and
-count the observed one among them, so that no p-value is ever 0 (Phipson and Smyth 2010). Samples of thousands take
-the limit of these draws instead (:mod:`stepscore.metrics.stats.large_samples`).
+All are two-sided. Small cases are enumerated; larger ones draw 9,999 seeded arrangements and count the
+observed one among them, so that no p-value is 0 (Phipson and Smyth 2010). Samples of thousands use the limit
+of these draws (:mod:`stepscore.metrics.stats.large_samples`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepscore.metrics.stats.large_samples import (
 from stepscore.types import FloatArray, IntArray
 
 N_DRAWS = 9999
-"""Random arrangements drawn where there are too many to enumerate."""
+"""Arrangements to draw if there are too many to enumerate."""
 
 _MAX_EXACT_FLIPS = 16  # 2^16 sign patterns
 _MAX_EXACT_SPLITS = 20_000  # assignments of units to arms
@@ -40,9 +40,8 @@ class Significance:
     """The result of a test.
 
     Attributes:
-        p_value: Two-sided; NaN where there is nothing to test.
-        test: Name of the test.
-        caution: How far its level may be off on so few units; empty where it is not.
+        p_value: Two-sided; NaN if there is nothing to test.
+        caution: How far its level may be off on so few units; else empty.
     """
 
     p_value: float
@@ -52,12 +51,11 @@ class Significance:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Units of both arms within one stratum, first arm first.
+    """Units of both arms within one stratum, those of the first arm first.
 
     Attributes:
         totals: Sum of values in each unit.
-        sizes: Number of episodes in each unit.
-        first: Number of units that belong to the first arm.
+        first: Number of units of the first arm.
         weight: Weight of the stratum's difference of means.
     """
 
@@ -70,18 +68,12 @@ class Stratum:
 def sign_flip_test(
     totals: FloatArray, *, episodes: int | None = None, seed: int = 0, draws: int = N_DRAWS
 ) -> Significance:
-    """Test whether paired differences are symmetric about 0: each unit's sign is then as likely either way.
+    """Test whether paired differences are symmetric about 0, so that each unit's sign could be either.
 
-    The statistic is the absolute sum of differences; dividing it by its standard error would change no
-    p-value, because flips leave the sum of squares as it is. It is a test of symmetry: skewed differences of mean
-    0 are rejected too often, which :mod:`stepscore.metrics.stats.studentised` corrects. Units are pairs, or
-    clusters of pairs whose summed difference flips as one. A difference of 0 has no sign and changes nothing.
-
-    Args:
-        totals: The difference of each unit.
-        episodes: Pairs in all of them; by default one each.
-        seed: Seed of the drawn signs.
-        draws: Sign patterns drawn where there are too many to enumerate.
+    The statistic is the absolute sum; studentising it would change no p-value, since flips keep the sum of
+    squares. Skewed differences of mean 0 are rejected too often, which
+    :mod:`stepscore.metrics.stats.studentised` corrects. Units are pairs, or clusters of ``episodes`` pairs
+    that flip as one. A difference of 0 changes nothing.
     """
     if len(totals) == 0:
         return Significance(math.nan, "sign-flip (no pairs)")
@@ -107,7 +99,7 @@ def sign_flip_test(
 def mcnemar_test(wins: int, losses: int) -> Significance:
     """Test paired 0/1 outcomes by McNemar's exact test: discordant pairs go either way with probability 1/2.
 
-    It is the sign-flip test of the differences, summed in closed form.
+    It is the sign-flip test in closed form.
     """
     from scipy.special import bdtr
 
@@ -120,17 +112,11 @@ def permutation_test(
 ) -> Significance:
     """Test whether two arms share one distribution, or one mean, within every stratum.
 
-    Units (episodes, or clusters as a whole) are reassigned to the arms within their stratum, keeping the
-    number in each arm. The statistic is the absolute weighted sum of the strata's differences of means, divided
-    by its standard error in each arrangement. Either way the test is exact for arms of one distribution;
-    studentised, it also holds its level on many units when arms of one mean differ in spread (Janssen 1997; Chung and
-    Romano 2013).
-
-    Args:
-        strata: The units of both arms.
-        studentised: Whether to divide by the standard error; rates need not, as equal rates are equal distributions.
-        seed: Seed of the drawn arrangements.
-        draws: Arrangements drawn where there are too many to enumerate.
+    Units (episodes or whole clusters) are reassigned to the arms within their stratum, keeping the number in
+    each arm. The statistic is the absolute weighted sum of the strata's differences of means, by default
+    divided by its standard error in each arrangement. Both are exact for arms of one distribution;
+    studentised, the test also keeps its level on many units when arms of one mean differ in spread (Janssen
+    1997; Chung and Romano 2013). Rates do not need it: equal rates are equal distributions.
     """
     name = "studentised permutation" if studentised else "permutation"
     if not strata or any(not 0 < stratum.first < len(stratum.totals) for stratum in strata):
@@ -162,12 +148,7 @@ def permutation_test(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A stratum's units as columns whose sums over an arm give its mean and variance.
-
-    Attributes:
-        totals: Summed deviations of each unit from the stratum's mean, times the stratum's weight.
-        sizes: Number of episodes in each unit.
-    """
+    """A stratum's units: weighted sums of deviations from the stratum's mean, and numbers of episodes."""
 
     totals: FloatArray
     sizes: FloatArray
@@ -176,17 +157,17 @@ class _Prepared:
     def of(cls, stratum: Stratum) -> _Prepared:
         mean = float(np.sum(stratum.totals) / np.sum(stratum.sizes))
         centred = stratum.totals - stratum.sizes * mean
-        # Equal values must show no spread at all: what rounding leaves of it is not data.
+        # Equal values must have no spread: what is left is only rounding.
         centred[np.abs(centred) <= 1e-12 * np.abs(stratum.totals)] = 0.0
         return cls(stratum.weight * centred, stratum.sizes)
 
     @property
     def scale(self) -> float:
-        """The largest deviation, against which rounding is measured."""
+        """The largest deviation, as the scale of rounding."""
         return float(np.max(np.abs(self.totals / self.sizes)))
 
     def arms(self, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the difference of the arms' means and its variance, the first arm holding ``chosen``, a row each."""
+        """Return the difference of the arms' means and its variance, for each row of first-arm units ``chosen``."""
         t, s, units = self.totals, self.sizes, chosen.shape[1]
         if np.all(s == 1):  # most often, and then two of the five sums suffice
             total, squares = t[chosen].sum(axis=1), (t * t)[chosen].sum(axis=1)
@@ -209,7 +190,7 @@ class _Prepared:
 def _arm(sums: list[FloatArray], units: int) -> tuple[FloatArray, FloatArray]:
     """Return the mean of an arm and its variance, ``G / (G - 1) sum_u (t_u - m_u mean)^2 / n^2``.
 
-    An arm of one unit shows no spread of its own; its distance from the stratum's mean, here 0, stands for it.
+    An arm of one unit has no spread; its distance from the stratum's mean, here 0, replaces it.
     """
     total, size, squares, products, sizes_squared = sums
     mean = total / size
@@ -222,7 +203,7 @@ def _arm(sums: list[FloatArray], units: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _statistic(strata: list[_Prepared], chosen: list[IntArray], *, studentised: bool) -> FloatArray:
-    """Return the absolute (studentised) difference of every arrangement; infinite without any spread."""
+    """Return the absolute (studentised) difference of every arrangement; infinite without spread."""
     parts = [stratum.arms(units) for stratum, units in zip(strata, chosen, strict=True)]
     size: FloatArray = np.abs(np.sum([difference for difference, _ in parts], axis=0))
     if not studentised:
@@ -234,16 +215,13 @@ def _statistic(strata: list[_Prepared], chosen: list[IntArray], *, studentised: 
 
 
 def are_enumerable(strata: list[Stratum]) -> bool:
-    """Return whether all joint arrangements are few enough to look at each."""
+    """Return whether all joint arrangements can be enumerated."""
     splits = math.prod(math.comb(len(stratum.totals), stratum.first) for stratum in strata)
     return splits <= _MAX_EXACT_SPLITS
 
 
 def every_arrangement(strata: list[Stratum]) -> list[IntArray]:
-    """Return the units of the first arm in all joint arrangements, one array per stratum, rows aligned.
-
-    The first row is the arrangement that was observed.
-    """
+    """Return the first arm's units in all joint arrangements, one array per stratum; the observed one is first."""
     choices = [
         np.array(list(itertools.combinations(range(len(stratum.totals)), stratum.first)))
         for stratum in strata
@@ -259,16 +237,16 @@ def drawn_arrangements(stratum: Stratum, size: int, rng: np.random.Generator) ->
 
 
 def _counts_suffice(strata: list[Stratum]) -> bool:
-    """Return whether these are many single episodes with two outcomes: an arm's successes are all that matters."""
+    """Return whether these are many single episodes with two outcomes, so that only successes matter."""
     single = all(np.all(stratum.sizes == 1) for stratum in strata)
     two = all(np.all(np.isin(stratum.totals, (0.0, 1.0))) for stratum in strata)
     return single and two and sum(len(stratum.totals) for stratum in strata) > _MANY_UNITS
 
 
 def _drawn_differences(strata: list[Stratum], draws: int, rng: np.random.Generator) -> FloatArray:
-    """Return the absolute weighted difference of rates in drawn arrangements, by the successes in the first arm.
+    """Return the absolute weighted difference of rates in drawn arrangements.
 
-    These are hypergeometric, which is what dealing out every episode amounts to, without dealing them out.
+    The successes in the first arm are hypergeometric, so episodes need not be permuted.
     """
     total = np.zeros(draws)
     for stratum in strata:
@@ -281,8 +259,8 @@ def _drawn_differences(strata: list[Stratum], draws: int, rng: np.random.Generat
 def rates_test(successes_a: int, n_a: int, successes_b: int, n_b: int) -> Significance:
     """Test whether two independent rates are equal: Boschloo's exact test, Fisher's above 300 episodes.
 
-    Boschloo's (1970) holds its level at every common rate and is uniformly more powerful than Fisher's;
-    with many episodes the two agree and Fisher's is quick.
+    Boschloo's (1970) keeps its level at every common rate and is uniformly more powerful than Fisher's; with
+    many episodes they agree and Fisher's is quick.
     """
     from scipy.stats import boschloo_exact, fisher_exact
 
@@ -295,13 +273,11 @@ def rates_test(successes_a: int, n_a: int, successes_b: int, n_b: int) -> Signif
 
 
 def adjust_p_values(p_values: ArrayLike, *, method: Literal["bh", "by", "holm"] = "bh") -> FloatArray:
-    """Adjust p-values for multiple comparisons; compare each with the level wanted for the whole family.
+    """Adjust p-values for multiple comparisons; compare each with the level for the whole family.
 
-    Args:
-        p_values: One per comparison; NaN stays NaN and is not counted.
-        method: ``"bh"`` bounds the share of false discoveries among the discoveries for independent or
-            positively dependent tests (Benjamini and Hochberg 1995), ``"by"`` for any dependence
-            (Benjamini and Yekutieli 2001), ``"holm"`` the chance of even one false discovery (Holm 1979).
+    NaN stays NaN and is not counted. ``"bh"`` bounds the share of false discoveries for independent or
+    positively dependent tests (Benjamini and Hochberg 1995), ``"by"`` for any dependence (Benjamini and
+    Yekutieli 2001), ``"holm"`` the chance of even one false discovery (Holm 1979).
 
     >>> adjust_p_values([0.01, 0.04, float("nan")]).tolist()
     [0.02, 0.04, nan]

@@ -1,11 +1,11 @@
-"""The bootstrap-t test of a mean difference, and how often the tests of means raise a false alarm on few units.
+"""The bootstrap-t test of a mean difference, and the false alarms of tests of means on few units.
 
-A sign-flip test assumes differences symmetric about 0, a permutation test arms of one distribution. Where the
-mean is 0 but the differences are skewed, both reject too often. The bootstrap-t (Efron 1979; Hall 1988) assumes
-neither: it compares ``t = difference / SE`` with the same ratio recomputed on resamples about the observed
-difference, each with its own error, and so takes the skewness of t from the data. On few units it errs the other
-way on symmetric data. :func:`larger_p_value` therefore reports the larger p-value of the two: no more false alarms
-than the exact test where that one is exact, and fewer where it is not.
+A sign-flip test assumes symmetric differences, a permutation test arms of one distribution. If the mean is 0
+but differences are skewed, both reject too often. The bootstrap-t (Efron 1979; Hall 1988) assumes neither: it
+compares ``t = difference / SE`` with the same ratio on resamples about the observed difference, each with its
+own error, and so takes the skewness of t from the data. On few units it rejects symmetric data too often.
+:func:`larger_p_value` therefore reports the larger p-value of both: no more false alarms than the exact test
+if that is exact, and fewer otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from stepscore.metrics.stats.bootstrap import batches
 from stepscore.metrics.stats.large_samples import bootstrap_t_p_value, linear_is_large
-from stepscore.metrics.stats.linear_statistic import LinearStatistic
+from stepscore.metrics.stats.sample import LinearStatistic
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import FloatArray
 
@@ -27,31 +27,28 @@ T_DRAWS = 4999
 
 DECIDING, NEAR = 0.05, 0.018
 MORE_DRAWS, MOST_DRAWN_UNITS = 20, 20_000_000
-"""p-values this near to 0.05 are drawn again, with so many times the draws; see :func:`decided`."""
+"""p-values this near to 0.05 are drawn again, with more draws; see :func:`decided`."""
 
 UNITS_OF_ITS_OWN = 3
-"""Units from which on a stratum is resampled by itself. Of two units every second resample is one of them twice,
-without spread; with a few such strata no difference, however large, could show."""
+"""Fewest units of a stratum to resample it separately. Of two units, every second resample has one of them
+twice, without spread; with a few such strata, no difference could show.
+"""
 
 FALSE_ALARMS = {6: 0.147, 10: 0.103, 20: 0.073}
 """Share of log-normal samples of mean 0 rejected at 5 %, by the number of units: the largest over pairs and
 arms in the table of docs/methods/intervals.md (``python -m benchmarks.tables.false_alarms``)."""
 ENOUGH_UNITS = 30
-"""Number of units from which no note stands beside the p-value."""
+"""Number of units from which the p-value needs no caution."""
 
 
 def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0, draws: int = T_DRAWS) -> Significance:
     """Test whether a mean or a difference of means is 0, whatever the shape of its distribution.
 
-    Within every stratum of n units the centred contributions are resampled; a stratum of two draws from all units of
-    its arm, each scaled by ``sqrt(n / (n - 1))`` for its own mean. With ``S*`` their sum and
-    ``V* = sum_s n_s / (n_s - 1) sum_u (t_u* - mean_s*)^2``, ``t* = S* / sqrt(V*)`` is compared with the
-    observed ``t``; the p-value is twice the smaller tail. A resample without spread counts as the most extreme.
-
-    Args:
-        statistic: The difference; NaN p-value where its spread is unknown or 0.
-        seed: Seed of the resampling.
-        draws: Resamples.
+    Within every stratum of n units the centred contributions are resampled; a stratum of two draws from all
+    units of its arm, each scaled by ``sqrt(n / (n - 1))`` for its own mean. With ``S*`` their sum and ``V* =
+    sum_s n_s / (n_s - 1) sum_u (t_u* - mean_s*)^2``, ``t* = S* / sqrt(V*)`` is compared with the observed
+    ``t``; the p-value is twice the smaller tail, NaN without spread. A resample without spread counts as the
+    most extreme.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
@@ -73,13 +70,9 @@ def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0, draws: int = 
 def bootstrap_t_interval(
     statistic: LinearStatistic, level: float, *, seed: int = 0, draws: int = T_DRAWS
 ) -> tuple[float, float]:
-    """Return the differences that the bootstrap-t does not reject; NaN without variation, infinite where none is.
+    """Return the differences that the bootstrap-t does not reject; NaN without variation, infinite if none is.
 
-    Args:
-        statistic: The difference, of a sample that is resampled and not taken to its limit.
-        level: Nominal coverage.
-        seed: Seed of the resampling, that of the test.
-        draws: Resamples.
+    For samples that are resampled, not for their limit; use the seed of the test.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
@@ -95,14 +88,14 @@ def bootstrap_t_interval(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The standard error of a statistic, and the ratios t* of its resamples in parts, drawn when they are read."""
+    """The standard error of a statistic, and the ratios t* of its resamples, drawn lazily in parts."""
 
     error: float
     ratios: Iterator[FloatArray]
 
 
 def _draw(statistic: LinearStatistic, seed: int, draws: int) -> _Drawn | None:
-    """Return what resampling a statistic gives; ``None`` where its spread is unknown or 0."""
+    """Return the resamples of a statistic; ``None`` if its spread is unknown or 0."""
     groups = [
         statistic.contributions[statistic.stratum == code]
         for code in range(int(statistic.stratum.max(initial=-1)) + 1)
@@ -121,7 +114,7 @@ def _draw(statistic: LinearStatistic, seed: int, draws: int) -> _Drawn | None:
 
 
 def _sources(groups: list[FloatArray], coefficients: list[float]) -> list[FloatArray]:
-    """Return what each stratum is drawn from: itself, or all strata of its arm, whose coefficients have one sign."""
+    """Return what each stratum is drawn from: itself, or all strata of its arm (coefficients of one sign)."""
     pools = {
         sign: np.concatenate(
             [
@@ -140,7 +133,7 @@ def _sources(groups: list[FloatArray], coefficients: list[float]) -> list[FloatA
 def _resampled_ratios(
     groups: list[FloatArray], sources: list[FloatArray], size: int, rng: np.random.Generator, spread: float
 ) -> FloatArray:
-    """Draw ``t* = S* / sqrt(V*)``; infinite where a resample has no spread."""
+    """Draw ``t* = S* / sqrt(V*)``; infinite for a resample without spread."""
     sums, variances = np.zeros(size), np.zeros(size)
     for t, source in zip(groups, sources, strict=True):
         drawn = source[rng.integers(0, len(source), size=(size, len(t)))]
@@ -154,15 +147,11 @@ def _resampled_ratios(
 
 
 def decided(test: Callable[[int], Significance], units: int) -> Significance:
-    """Return a drawn test's result; with more draws where the first leave open on which side of 0.05 it is.
+    """Return a drawn test's result, with more draws if the p-value is too close to 0.05 to decide.
 
-    A p-value of 0.05 has a standard error of 0.0044 from 4,999 resamples and of 0.0022 from 9,999 arrangements.
-    Within four times that, 20 times as many are drawn, which leaves 0.001 and 0.0005, or as many as 20 million drawn
-    units allow.
-
-    Args:
-        test: Takes by how much to multiply the draws, and tests with the same seed.
-        units: Units drawn in each arrangement or resample.
+    A p-value of 0.05 has a standard error of 0.0044 from 4,999 resamples and of 0.0022 from 9,999
+    arrangements. Within four times that, 20 times as many are drawn (standard errors 0.001 and 0.0005), up to
+    20 million drawn units. ``test`` takes the factor on the draws and keeps its seed.
     """
     first = test(1)
     times = min(MORE_DRAWS, MOST_DRAWN_UNITS // (T_DRAWS * max(units, 1)))
@@ -172,10 +161,7 @@ def decided(test: Callable[[int], Significance], units: int) -> Significance:
 def larger_p_value(exact: Significance, studentised: Significance, units: int) -> Significance:
     """Return the larger of two p-values under both names, with the false alarms to expect on few units.
 
-    Args:
-        exact: The sign-flip or permutation test.
-        studentised: The bootstrap-t; left out where its p-value is NaN.
-        units: Independent units of the smaller arm, or pairs.
+    The exact test is returned if the bootstrap-t has a NaN p-value.
     """
     if math.isnan(exact.p_value) or math.isnan(studentised.p_value):
         return exact
@@ -188,9 +174,9 @@ def larger_p_value(exact: Significance, studentised: Significance, units: int) -
 
 
 def false_alarm_note(units: int) -> str:
-    """Return how often p <= 0.05 on skewed data of mean 0, as measured; empty from 30 units on.
+    """Return the measured share of p <= 0.05 on skewed data of mean 0; empty from 30 units.
 
-    The figure is that of the next smaller number of units measured.
+    The figure is for the next smaller measured number of units.
 
     >>> false_alarm_note(30)
     ''

@@ -23,9 +23,15 @@ from stepscore.metrics.stats.comparison_result import bonett_price_interval
 from stepscore.metrics.stats.comparisons.comparison import compare_samples, in_pairs
 from stepscore.metrics.stats.comparisons.unpaired import comparable_arms
 from stepscore.metrics.stats.intervals import MIN_CLUSTERS, too_small
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, mean_of
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    difference_of,
+    draw_sample,
+    mean_of,
+)
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
 
@@ -37,16 +43,12 @@ def error_estimate(
     strata: GroupLabels | None = None,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate a judge's mean error over episodes, by answer less by label.
+    """Estimate a judge's mean error over episodes, answer minus label; NaN ends below 10 clusters.
 
     Args:
         errors: -1 (missed), 0 (right), 1 (false alarm) or NaN (unknown) per episode.
         clusters: A label per episode, e.g. its scene; see :func:`stepscore.metrics.stats.rate_estimate`.
-        strata: A label per episode, e.g. its task. Used with clusters only.
-        level: Nominal coverage.
-
-    Returns:
-        The estimate; NaN ends under 10 clusters.
+        strata: A label per episode, e.g. its task; only used with clusters.
 
     >>> error = error_estimate([1] + [0] * 24)
     >>> round(error.lo, 2), round(error.hi, 2)
@@ -76,20 +78,16 @@ def compare_errors(
     of_answers: bool = True,
     level: float = 0.95,
 ) -> tuple[Estimate, Significance]:
-    """Compare the errors of A with those of B: the difference, and the test that its interval agrees with.
+    """Compare the errors of A with those of B: the difference, and a test that agrees with its interval.
 
-    Pairs, strata and the difference itself are those of :func:`compare_samples`. So is the p-value if there is no
-    interval: under ten scenes that repeat, under five episodes, or without variation.
+    Pairs, strata and the difference are those of :func:`compare_samples`; so is the p-value if there is no
+    interval (fewer than ten scenes that repeat, fewer than five episodes, or no variation).
 
     Args:
-        a: A judge's error on each episode of A, NaN where unknown.
-        b: The same for B.
-        keys: A key per episode of each arm, as there.
-        strata: A label per episode of each arm, e.g. its task.
-        clusters: A label per episode of each arm, e.g. its scene.
-        of_answers: Whether errors are of yes/no answers, -1, 0 or 1. Errors of a level, e.g. of progress, vary from
-            episode to episode and get ``d +- t SE`` without units won and lost.
-        level: Nominal coverage.
+        a: A judge's error on each episode of A, NaN where unknown; ``b`` likewise.
+        of_answers: Whether errors are of yes/no answers, -1, 0 or 1. Errors of a level, e.g. of progress,
+            vary between
+        episodes and get ``d +- t SE`` without units won and lost.
     """
     from scipy.special import stdtr
 
@@ -126,7 +124,7 @@ def compare_errors(
 
 
 def _with_pseudo_units(mean: LinearStatistic) -> tuple[float, float]:
-    """Return a mean and its variance after one unit of mean weight all +1 and one all -1 are added."""
+    """Return a mean and its variance with two units of mean weight added, one all +1 and one all -1."""
     units = 1.0 / float(np.sum((mean.coefficients * mean.sizes) ** 2))
     return units * mean.value / (units + 2), (units**2 * mean.standard_error**2 + 2) / (units + 2) ** 2
 

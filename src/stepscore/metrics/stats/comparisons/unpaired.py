@@ -18,24 +18,30 @@ from stepscore.metrics.stats.comparison_result import (
     newcombe_interval,
 )
 from stepscore.metrics.stats.intervals import too_small
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, weighted_sum
 from stepscore.metrics.stats.rate_intervals import check_level
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes, stands_first
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    Sample,
+    difference_of,
+    draw_sample,
+    label_codes,
+    stands_first,
+    weighted_sum,
+)
 from stepscore.metrics.stats.significance import N_DRAWS, Significance, Stratum, permutation_test, rates_test
 from stepscore.metrics.stats.studentised import T_DRAWS, bootstrap_t_test, decided, larger_p_value
 from stepscore.types import FloatArray
 
 FEW_EPISODES = 20
-"""Episodes of two arms under which the most extreme outcomes may not be significant."""
+"""Below this many episodes of both arms, the most extreme outcomes may not be significant."""
 
 
 @dataclass(frozen=True)
 class Arms:
-    """Known episodes of two arms in the strata that both have; stratum codes are shared.
+    """Known episodes of two arms in the strata that both have, with shared stratum codes.
 
     Attributes:
-        a: Arm A.
-        b: Arm B.
         weights: Of each stratum, ``n_a n_b / (n_a + n_b)``, summing to 1 (Mantel and Haenszel 1959).
     """
 
@@ -78,22 +84,19 @@ def compare_unpaired(
 ) -> Comparison:
     """Compare A with B when their episodes differ; strata that only one arm has are left out.
 
-    Differences within strata are averaged with weights ``n_a n_b / (n_a + n_b)``, so that an arm gains
-    nothing from easier tasks. The interval is a BCa bootstrap, cluster-robust t with clusters, or
-    Newcombe's for 0/1 outcomes. The p-value is the larger of two: a studentised permutation of episodes, or whole
-    clusters, within strata, and the bootstrap-t; 0/1 outcomes are permuted alone, and in one stratum the test is
-    Boschloo's. B against A gives the same with the signs reversed. The smallest detectable difference is
-    ``(t_(1 - alpha/2) + t_0.8) SE``; for rates ``SE^2 = p (1 - p) (1/n_a + 1/n_b)``, where the pooled rate
-    ``p`` counts one success and one failure more than there were.
+    Differences within strata are averaged with weights ``n_a n_b / (n_a + n_b)``, so that easier tasks give
+    no advantage. The interval is a BCa bootstrap, cluster-robust t with clusters, or Newcombe's for 0/1
+    outcomes. The p-value is the larger of a studentised permutation of units within strata and the
+    bootstrap-t; for 0/1 outcomes it is a permutation, in one stratum Boschloo's test. B against A gives the
+    same with the signs reversed. The smallest detectable difference is ``(t_(1 - alpha/2) + t_0.8) SE``; for
+    rates ``SE^2 = p (1 - p) (1/n_a + 1/n_b)`` with one success and one failure added to the pooled rate
+    ``p``.
 
     Args:
-        a: A number or NaN (unknown) per episode of A.
-        b: The same for B.
+        a: A number or NaN (unknown) per episode of A; ``b`` likewise.
         strata: A label per episode of each arm, e.g. its task.
-        clusters: A label per episode of each arm. Arms are taken as independent of each other: where scenes
-            are shared, give :func:`stepscore.metrics.stats.compare_samples` keys instead.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn permutations.
+        clusters: A label per episode of each arm. Arms are taken as independent: for shared scenes, give
+        :func:`stepscore.metrics.stats.compare_samples` keys instead.
 
     >>> compare_unpaired([1, 1, 1, 0], [0, 0, 0]).test
     'Boschloo exact'
@@ -196,7 +199,7 @@ def _drawn_test(
 
 
 def improvement_of(arms: Arms) -> LinearStatistic:
-    """Return P(A > B) + P(A = B) / 2 within strata, as the sum of the contributions of each arm's episodes.
+    """Return P(A > B) + P(A = B) / 2 within strata, as a sum of contributions of each arm's episodes.
 
     An episode's placement is the share of the other arm it beats (DeLong, DeLong and Clarke-Pearson 1988).
     """
@@ -220,7 +223,7 @@ def _placements(values: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _pooled_rate_deviation(arms: Arms) -> float:
-    """Return ``sqrt(p (1 - p))`` of both arms together, one success and one failure added: never a false 0."""
+    """Return ``sqrt(p (1 - p))`` of both arms with one success and one failure added, so that it is never 0."""
     successes = float(np.sum(arms.a.columns[0]) + np.sum(arms.b.columns[0]))
     rate = (successes + 1) / (arms.a.n + arms.b.n + 2)
     return math.sqrt(rate * (1 - rate))

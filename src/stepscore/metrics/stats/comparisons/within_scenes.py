@@ -1,12 +1,13 @@
-"""Comparison of two policies on a few fixed scenes, each tried several times: what holds on these scenes.
+"""Comparisons and estimates on a few fixed scenes, each tried several times.
 
-A few scenes show little of how scenes differ, so nothing is said of others. On these scenes the trials are the
-sample: scenes are strata, and the policies' names are permuted and their trials resampled within scenes.
+A few scenes show little of how scenes differ, so results are only about these scenes. There the trials are
+the sample: scenes are strata, within which policies are permuted and trials resampled.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,21 +16,29 @@ from stepscore.metrics.stats.comparison_result import POWER, Comparison, Interva
 from stepscore.metrics.stats.comparisons.unpaired import Arms, comparable_arms, improvement_of
 from stepscore.metrics.stats.comparisons.within_scenes_means import ShiftedPermutation, hull, larger
 from stepscore.metrics.stats.comparisons.within_scenes_rates import RatesWithinScenes
-from stepscore.metrics.stats.intervals import MIN_EPISODES, too_small
+from stepscore.metrics.stats.intervals import MIN_EPISODES, mean_estimate, robust_t_interval, too_small
 from stepscore.metrics.stats.large_samples import MANY_EPISODES
-from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, check_level, percent_of
-from stepscore.metrics.stats.sample import GroupLabels, is_missing, stands_first
+from stepscore.metrics.stats.sample import (
+    GroupLabels,
+    LinearStatistic,
+    difference_of,
+    draw_sample,
+    is_missing,
+    mean_of,
+    stands_first,
+)
+from stepscore.metrics.stats.shares import share_estimate
 from stepscore.metrics.stats.significance import Significance
 from stepscore.metrics.stats.studentised import bootstrap_t_interval, bootstrap_t_test
-from stepscore.types import FloatArray
+from stepscore.types import Estimate, FloatArray
 
 FEWEST_SCENES = 10
-"""Scenes from which on they can speak of others: fewer are fixed, where each has several trials."""
+"""Fewest scenes to generalise to others; fewer are fixed if they have several trials."""
 
 
 def these_scenes(n: int) -> str:
-    """Return what an estimate on fixed scenes is about.
+    """Return a phrase for fixed scenes.
 
     >>> these_scenes(4)
     'on these 4 scenes'
@@ -45,25 +54,22 @@ def compare_within_scenes(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """Compare A with B on the scenes that both met, as fixed strata; scenes may have any numbers of trials.
+    """Compare A with B on the scenes that both met, as fixed strata with any numbers of trials.
 
-    The difference is the mean over scenes of the difference of A's mean and B's, with weights
-    ``n_a n_b / (n_a + n_b)``; with as many trials of A as of B in every scene it is the difference of their means
-    over all trials. The interval excludes 0 if and only if ``p < 1 - level``:
+    The difference is the mean over scenes of A's mean minus B's, with weights ``n_a n_b / (n_a + n_b)``; with
+    equal numbers of trials in every scene it is the difference of their overall means. The interval excludes
+    0 exactly if ``p < 1 - level``:
 
-    - 0/1 outcomes: the exact test that permutes the policies' names within scenes, with a stratified score interval.
-    - Other values: the larger p-value of a studentised permutation within scenes and a bootstrap-t that resamples
-      trials within scenes, with the hull of their intervals.
+    - 0/1 outcomes: the exact test that permutes the policies within scenes, with a stratified score interval.
+    - Other values: the larger p-value of a studentised permutation within scenes and a bootstrap-t that
+      resamples trials within scenes, with the hull of their intervals.
 
     B against A gives the same with the signs reversed.
 
     Args:
-        a: A number or NaN (unknown) per trial of A.
-        b: The same for B.
-        scenes: A label per trial of each arm; a trial without one, or of a scene that only one arm met, is left out
-            and counted against coverage.
-        level: Nominal coverage of the intervals.
-        seed: Seed of resampling and of drawn permutations.
+        scenes: A label per trial of each arm; trials without one, or of a scene that only one arm met, are
+            left out and
+        count against coverage.
 
     >>> result = compare_within_scenes([1, 1, 1, 1], [0, 0, 0, 1], scenes=("xxyy", "xxyy"))
     >>> result.test, result.difference.method
@@ -205,3 +211,39 @@ def _nothing(arms: Arms, level: float) -> Comparison:
         withheld=why,
         level=level,
     )
+
+
+def estimate_within_scenes(
+    values: ArrayLike,
+    *,
+    scenes: GroupLabels,
+    shares: bool = False,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate the mean over the trials on these scenes, each scene weighted by its trials.
+
+    - 0/1 outcomes: Wilson's interval of all trials. With rates ``p_s`` in scenes of ``n_s`` trials, the
+      successes have the variance ``sum n_s p_s (1 - p_s) <= n p (1 - p)`` about ``n p = sum n_s p_s``, so it
+      covers at least as often as for independent trials.
+    - Shares: the bootstrap-t of :func:`stepscore.metrics.stats.share_estimate`, resampling trials within
+      scenes.
+    - Other values: the hull of a BCa bootstrap within scenes and of ``mean +- t SE`` with the spread within
+      scenes; with two or three trials per scene, the bootstrap is too narrow.
+
+    Args:
+        scenes: A label per trial; trials without one count as another scene.
+        shares: Whether values are limited to 0..1, like progress.
+
+    >>> estimate_within_scenes([1, 1, 1, 0, 1, 1], scenes="xxxyyy").method
+    'wilson 95% on these 2 scenes'
+    """
+    sample = draw_sample(values, strata=scenes)
+    found = (share_estimate if shares else mean_estimate)(values, strata=scenes, level=level, seed=seed)
+    known = {scene for scene, value in zip(scenes, values, strict=True) if value == value}  # type: ignore[arg-type]
+    where = these_scenes(len(known - {scene for scene in known if is_missing(scene)}))
+    if found.method.startswith("BCa"):
+        lo, hi = robust_t_interval(mean_of(sample), level)
+        method = f"BCa bootstrap and t {percent_of(level)}"
+        found = replace(found, lo=min(found.lo, lo), hi=max(found.hi, hi), method=method)
+    return replace(found, method=f"{found.method} {where}") if found.n else found

@@ -1,7 +1,7 @@
 """Two means on the same fixed scenes: a permutation within scenes and a bootstrap-t, each with its interval.
 
-The p-value is the larger of the two, as everywhere (:mod:`stepscore.metrics.stats.studentised`), and the interval the
-hull of theirs: a difference is outside of it only if both tests reject it, so interval and p-value agree.
+The p-value is the larger of the two (:mod:`stepscore.metrics.stats.studentised`), and the interval the hull
+of both: a difference is outside only if both tests reject it, so interval and p-value agree.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _STEPS = 14  # of the search for an end: its error is under 1e-3 standard errors
 
 @dataclass(frozen=True)
 class ShiftedPermutation:
-    """The studentised permutation test of ``A - B = d`` within scenes, for any ``d``, on one set of arrangements.
+    """The studentised permutation test of ``A - B = d`` within scenes for any ``d``, with fixed arrangements.
 
-    In every arrangement the difference of the arms is linear in ``d`` and its variance quadratic, so both are kept as
-    coefficients. At ``d = 0`` the p-value is that of :func:`stepscore.metrics.stats.permutation_test`.
+    The difference of the arms is linear in ``d`` and its variance quadratic, so coefficients suffice. At ``d
+    = 0`` the p-value is that of :func:`stepscore.metrics.stats.permutation_test`.
 
     Attributes:
-        differences: Coefficients of 1 and ``-d`` of the difference, shape (2, arrangements), the observed one first.
+        differences: Coefficients of 1 and ``-d`` of the difference, shape (2, arrangements), the observed one
+            first.
         variances: Coefficients of 1, ``-2 d`` and ``d^2`` of its variance, shape (3, arrangements).
-        exact: Whether the arrangements are all there are.
+        exact: Whether these are all arrangements.
     """
 
     differences: FloatArray
@@ -45,7 +46,7 @@ class ShiftedPermutation:
 
     @classmethod
     def of(cls, scenes: Sequence[tuple[FloatArray, FloatArray]], seed: int) -> ShiftedPermutation:
-        """Return it for the values of A and B in each scene; draws are those of the test of the same seed."""
+        """Return it for the values of A and B in each scene, with the draws of the test of the same seed."""
         both = [np.concatenate(pair) - np.concatenate(pair).mean() for pair in scenes]
         strata = [Stratum(y, np.ones(len(y)), len(a), 1.0) for y, (a, _) in zip(both, scenes, strict=True)]
         weights = np.array([len(a) * len(b) / (len(a) + len(b)) for a, b in scenes])
@@ -80,12 +81,9 @@ class ShiftedPermutation:
         return float(np.mean(found >= found[0] * (1 - 1e-9) - 1e-9))
 
     def interval(self, value: float, error: float, level: float) -> tuple[float, float]:
-        """Return the differences around the observed ``value`` that are not rejected; infinite where none is.
+        """Return the differences around the observed ``value`` that are not rejected; infinite if none is.
 
-        Args:
-            value: The observed difference.
-            error: Its standard error, from which the search takes its first step.
-            level: Nominal coverage.
+        The search starts with steps of the standard ``error``.
         """
         alpha = 1 - level
 
@@ -109,11 +107,8 @@ def _parts(strata: list[Stratum], seed: int) -> Iterator[list[IntArray]]:
 def _coefficients(values: FloatArray, n: int, chosen: IntArray, weight: float) -> FloatArray:
     """Return the coefficients of the difference and of its variance in one scene, a column per arrangement.
 
-    Args:
-        values: A's ``n`` values, then B's, about their mean and times the weight.
-        n: Trials of A, and of the first arm.
-        chosen: The trials in the first arm, a row per arrangement.
-        weight: Weight of the scene: A's values become ``values - weight d``.
+    ``values`` are A's ``n``, then B's, centred and weighted; ``chosen`` are the trials in the first arm, a
+    row per arrangement. A's values become ``values - weight d``.
     """
     m = len(values) - n
     mine = weight * (np.arange(n + m) < n)
@@ -126,9 +121,9 @@ def _coefficients(values: FloatArray, n: int, chosen: IntArray, weight: float) -
 
 
 def _arm(sums: FloatArray, size: int, middle: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the coefficients of an arm's mean, and of the mean's variance.
+    """Return the coefficients of an arm's mean and of the mean's variance.
 
-    An arm of one trial shows no spread of its own; its distance from the scene's mean, ``middle``, stands for it.
+    An arm of one trial has no spread; its distance from the scene's mean, ``middle``, replaces it.
     """
     values, mine, squares, products, shifts = sums
     mean = np.stack([values, mine]) / size
@@ -144,7 +139,7 @@ def _arm(sums: FloatArray, size: int, middle: FloatArray) -> tuple[FloatArray, F
 def _end(accepted: Callable[[float], bool], value: float, step: float) -> float:
     """Return the farthest accepted difference in the direction of ``step``.
 
-    0 is looked at by itself wherever it lies on the way, so that the end is on the side of it that the test says.
+    0 is tested explicitly if it lies on the way, so that the end agrees with the test.
     """
     inside, outside = value, value + 3 * step
     if value * step < 0:  # 0 lies in this direction
@@ -165,7 +160,7 @@ def _end(accepted: Callable[[float], bool], value: float, step: float) -> float:
 
 
 def hull(value: float, *intervals: tuple[float, float]) -> tuple[float, float]:
-    """Return the smallest interval around all; an infinite end away from 0 is as far from ``value`` as the other."""
+    """Return the hull; an infinite end away from 0 becomes as far from ``value`` as the other end."""
     lo, hi = min(lo for lo, _ in intervals), max(hi for _, hi in intervals)
     if value > 0 and math.isinf(hi) and lo > 0:
         hi = 2 * value - lo
@@ -175,7 +170,7 @@ def hull(value: float, *intervals: tuple[float, float]) -> tuple[float, float]:
 
 
 def larger(permuted: Significance, studentised: Significance) -> Significance:
-    """Return the larger p-value under both names; the permutation's alone where the other does not exist."""
+    """Return the larger p-value under both names; only the permutation's if the other is NaN."""
     if math.isnan(studentised.p_value):
         return permuted
     p = max(permuted.p_value, studentised.p_value)

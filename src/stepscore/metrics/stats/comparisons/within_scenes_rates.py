@@ -1,9 +1,9 @@
-"""Two success rates on the same fixed scenes: an exact test, and an interval of the difference that agrees with it.
+"""Two success rates on the same fixed scenes: an exact test, and an interval that agrees with it.
 
-Scenes are strata. With ``n_s`` trials of A and ``m_s`` of B in scene s, weights ``w_s = n_s m_s / (n_s + m_s)``
-(Mantel and Haenszel 1959) and observed rates ``a_s`` and ``b_s``, the difference is
-``sum w_s (a_s - b_s) / sum w_s``; its numerator is the number of A's successes less the number expected if the
-policies' names were dealt out anew within every scene.
+Scenes are strata. With ``n_s`` trials of A and ``m_s`` of B in scene s, weights ``w_s = n_s m_s / (n_s +
+m_s)`` (Mantel and Haenszel 1959) and observed rates ``a_s`` and ``b_s``, the difference is ``sum w_s (a_s -
+b_s) / sum w_s``; its numerator is the number of A's successes minus the number expected if the policies were
+permuted within every scene.
 """
 
 from __future__ import annotations
@@ -24,14 +24,7 @@ _ROUNDS = 5  # of the search for an end: its error is under 1e-5 after four roun
 
 @dataclass(frozen=True)
 class RatesWithinScenes:
-    """Successes and trials of two policies in each of some scenes; every scene has trials of both.
-
-    Attributes:
-        successes_a: Of A, shape (scenes,).
-        trials_a: Of A, each 1 or more.
-        successes_b: Of B.
-        trials_b: Of B, each 1 or more.
-    """
+    """Successes and trials of two policies in each scene, shape (scenes,); every scene has trials of both."""
 
     successes_a: IntArray
     trials_a: IntArray
@@ -56,10 +49,10 @@ class RatesWithinScenes:
 
     @cached_property
     def null(self) -> tuple[FloatArray, FloatArray]:
-        """Distance of A's successes from their expectation, ascending, and the probability of each distance.
+        """Distances of A's successes from their expectation, ascending, and the probability of each.
 
-        Given each scene's successes ``t_s`` of both policies, A's are hypergeometric; the law of their sum is the
-        convolution over scenes.
+        Given each scene's successes ``t_s`` of both policies, A's are hypergeometric; their sum's
+        distribution is the convolution over scenes.
         """
         least, law = 0, np.ones(1)
         both = self.successes_a + self.successes_b
@@ -78,23 +71,23 @@ class RatesWithinScenes:
 
     @property
     def null_deviation(self) -> float:
-        """Standard deviation of A's successes when the policies' names are dealt out anew within every scene."""
+        """Standard deviation of A's successes when the policies are permuted within every scene."""
         n, m, both = self.trials_a, self.trials_b, self.successes_a + self.successes_b
         total = n + m
         return math.sqrt(float(np.sum(n * m * both * (total - both) / (total**2 * (total - 1.0)))))
 
     def test(self) -> Significance:
-        """Test whether no scene tells the policies apart: deal out their names anew within every scene.
+        """Test whether the policies differ in some scene, by permuting them within every scene.
 
-        The p-value is the share of all arrangements in which A's successes are as far from their expectation as
-        those observed, computed exactly: no draws. It respects unequal numbers of trials.
+        The p-value is the exact share of arrangements in which A's successes are as far from their
+        expectation as observed, for any numbers of trials.
         """
         return Significance(
             self._p_value(abs(int(self.successes_a.sum()) - self._expected)), EXACT_WITHIN_SCENES
         )
 
     def least_p_value(self) -> float:
-        """Return the p-value if every trial of A succeeded and every one of B failed."""
+        """Return the p-value if all trials of A succeeded and all of B failed."""
         extreme = RatesWithinScenes(self.trials_a, self.trials_a, 0 * self.trials_b, self.trials_b)
         return extreme.test().p_value
 
@@ -110,13 +103,13 @@ class RatesWithinScenes:
         return np.array([min(1.0, float(f"{p:.12g}")) for p in found.tolist()])
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the stratified score interval of the difference; it excludes 0 if and only if the test rejects.
+        """Return the stratified score interval of the difference; it excludes 0 exactly if the test rejects.
 
-        The differences ``d`` with ``|sum w_s (a_s - b_s - d)| <= c sqrt(V(d))``, where ``V(d)`` is the variance at
-        the most likely rates that differ by ``d`` in every scene (Miettinen and Nurminen 1985; by strata as in
-        section 3 of theirs), with their factor ``N / (N - 1)`` in each scene. At ``d = 0`` it is the variance of
-        the test's own distribution, so ``c`` can be chosen to agree with the test: the normal quantile, or the
-        nearest number between the largest distance that the test accepts and the smallest that it rejects.
+        The differences ``d`` with ``|sum w_s (a_s - b_s - d)| <= c sqrt(V(d))``, where ``V(d)`` is the
+        variance at the most likely rates that differ by ``d`` in every scene (Miettinen and Nurminen 1985,
+        strata as in their section 3), with their factor ``N / (N - 1)`` in each scene. At ``d = 0`` it is the
+        variance of the test's own distribution, so ``c`` can agree with the test: the normal quantile, or the
+        nearest number between the largest accepted distance and the smallest rejected one.
         """
         at_rest = self.difference
         critical = self._critical(level)
@@ -164,12 +157,12 @@ class RatesWithinScenes:
         return np.where(distance == 0, 0.0, scores)
 
     def smallest_detectable(self, level: float, power: float) -> float:
-        """Return the true difference, the same in every scene, at which the test rejects with about this power.
+        """Return the true difference, equal in every scene, at which the test rejects with about this power.
 
-        The ``d`` with ``d sum w_s = z_(1 - alpha/2) s_0 + 1/4 + z_power s_1``: A's successes exceed what is expected
-        by what the test asks for, with errors under equal rates, s_0, and under rates ``d`` apart, s_1, about the
-        pooled rate with one success and one failure added. The 1/4 stands for successes being whole numbers: with it
-        the test finds ``d`` in 77 to 85 of 100 samples of 10 to 90 trials. NaN if not even 1 would be detected.
+        The ``d`` with ``d sum w_s = z_(1 - alpha/2) s_0 + 1/4 + z_power s_1``: A's excess successes against
+        the errors under equal rates, s_0, and under rates ``d`` apart, s_1, about the pooled rate with one
+        success and one failure added. The 1/4 accounts for successes being integers: with it the test
+        finds ``d`` in 77 to 85 of 100 samples of 10 to 90 trials. NaN if not even 1 would be detected.
         """
         from scipy.special import ndtri
 
