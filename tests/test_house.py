@@ -38,7 +38,7 @@ COMMON = {
     "registry",
     "_defaults",
     "_files",
-    "_appending",
+    "_journals",
     "_local_modules",
     "_locks",
     "_ranges",

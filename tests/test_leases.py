@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from stepscore import _locks
-from stepscore._appending import Lease, LeaseObserver, find_lease, found_leases, is_leased, take_lease
-from stepscore._appending import leases as _leases
+from stepscore._journals import Lease, LeaseObserver, find_lease, found_leases, is_leased, take_lease
+from stepscore._journals import leases as _leases
 from stepscore.errors import LeaseLostError, RunError
 from stepscore.runs.journal import Journal, is_being_written
 

@@ -14,9 +14,9 @@ import pytest
 import stepscore
 from stepscore._locks import try_lock
 from stepscore.errors import RunError
-from stepscore.runs.journal import Journal, index, is_being_written
+from stepscore.runs.journal import Journal, index, is_being_written, journal_state
 from stepscore.runs.protocol import protocol_of
-from stepscore.runs.stored_tables import tables_are_current
+from stepscore.runs.stored_tables import _current
 from stepscore.runs.tables import TABLES
 from tests.fakes import episode
 from tests.paths import ROOT
@@ -34,7 +34,8 @@ def test_a_torn_last_line_is_dropped_and_judged_again(tmp_path: Path, cut: int) 
     journal = run / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
     assert len(index(journal)) == 5
-    assert not tables_are_current(run, protocol_of(stepscore.get_judge("linear-time")).hash)
+    protocol = protocol_of(stepscore.get_judge("linear-time")).hash
+    assert _current(run, protocol, journal_state(journal)) is None
     assert stepscore.open_run(run).judgements().num_rows == 5
     made(tmp_path)
     assert len(index(journal)) == 6

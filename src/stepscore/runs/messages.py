@@ -1,11 +1,11 @@
-"""What the owner of a run and its workers tell each other. All of it can be pickled."""
+"""Messages between the owner of a run and its workers; all of them can be pickled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from stepscore.runs.episode_record import EpisodeTask, Outcome
+from stepscore.runs.episode_record import EpisodeOutcome, EpisodeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Give:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """To a worker: the result of what it asked, or the error."""
+    """To a worker: the result of a question, or the error."""
 
     number: int
     result: Any
@@ -26,26 +26,26 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """To a worker: what it asked waits for another call."""
+    """To a worker: its question waits for another call."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """From a worker: it has the judge."""
+    """From a worker: it has loaded the judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unable:
-    """From a worker: the judge cannot be loaded there, and why."""
+    """From a worker: it cannot load the judge, and why."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """From a worker: something for the account, by the name of its method; ``number`` is 0 where no reply is due."""
+    """From a worker: a method of the account to call; ``number`` is 0 if no reply is wanted."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -57,12 +57,12 @@ class Finished:
     """From a worker: the outcomes of a group."""
 
     number: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[EpisodeOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """From a worker, every few seconds: the number of the last group that it got, and those that it holds."""
+    """From a worker, every few seconds: the number of the last group it received, and of those it holds."""
 
     received: int
     holding: tuple[int, ...]

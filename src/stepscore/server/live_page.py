@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscore._appending import LeaseObserver
 from stepscore._defaults import DEFAULT_REVISION, SceneChoice
+from stepscore._journals import LeaseObserver
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.report.page import (
     PageData,

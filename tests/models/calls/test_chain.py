@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
 from stepscore.models import Answer, DecodedMedia, MediaRef, Request, Response
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.budget import Budget
 from stepscore.models.calls.call import Call
+from stepscore.models.calls.options import Budget
 from stepscore.models.calls.prices import Price
 from stepscore.models.calls.retries import PATIENCE_S, Retry, Waits
 from tests.models.calls.book import FRAME, REQUEST, Book

@@ -27,7 +27,7 @@ from stepscore.models import (
     VideoFrames,
     VideoPrefix,
 )
-from stepscore.models.calls.keys import call_key
+from stepscore.models.calls.call import call_key
 from stepscore.models.tagged import plain
 
 STILL, GOAL, VIDEO = FrameRef("top", 3, 64), GoalImage("wrist"), VideoFrames("top", (0, 4, 8), 64)

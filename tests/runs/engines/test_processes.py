@@ -21,7 +21,7 @@ from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, Run
 from stepscore.runs.engines import LocalEngine, ProcessEngine, choose_engine
-from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessCrew, ProcessLink
+from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessHandle, ProcessPool
 from stepscore.runs.messages import Ready, Unable
 from stepscore.runs.tables import TABLES
 from stepscore.testing import write_toy_rollouts
@@ -169,14 +169,14 @@ def test_processes_share_the_cores_unless_the_user_chose_otherwise(monkeypatch: 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    environment = ProcessCrew([], 3)._environment
+    environment = ProcessPool([], 3)._environment
     assert [environment[name] for name in THREAD_VARIABLES] == ["2", "2", "7"]
-    assert ProcessCrew([], 20)._environment["OMP_NUM_THREADS"] == "1"
+    assert ProcessPool([], 20)._environment["OMP_NUM_THREADS"] == "1"
 
 
 def test_what_a_worker_said_before_it_ended_counts() -> None:
     async def received() -> list[list[object]]:
-        link = ProcessLink.__new__(ProcessLink)
+        link = ProcessHandle.__new__(ProcessHandle)
         link._received = asyncio.Queue()
         for message in (Ready(), Unable("why"), None):
             link._received.put_nowait(message)

@@ -1,8 +1,7 @@
-"""The record of attempts as a file of lines, for folders on a file system that many machines share.
+"""The record of attempts as a file of lines, for folders on a file system that machines share.
 
-SQLite needs locks and memory that processes share, which such a file system may not have. Here every attempt is a
-line before it is sent, and its end is another one; sums are kept in memory by the one process that writes. States and
-their meaning are those of ``attempts.py``.
+SQLite needs locks and shared memory, which such a file system may not have. Here every attempt is a line before it
+is sent, and its end is another line. For the states see ``attempts.py``.
 """
 
 from __future__ import annotations
@@ -12,19 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscore._appending import MAX_LINE_BYTES, LineFile
+from stepscore._journals import MAX_LINE_BYTES, LineFile
 from stepscore._reading import parse_json, shown
 from stepscore.errors import RunError
 from stepscore.models.calls.attempts import STATES, OpenAttempts
 
 
 class AttemptsJournal(OpenAttempts):
-    """The attempts of a run, in a file of lines. What was there before counts as earlier starts.
-
-    Args:
-        path: The file.
-        check: Called before each line; raises where the folder is no longer this process's.
-    """
+    """The attempts of a run in a file of lines; ``check`` raises if another process has taken over the folder."""
 
     def __init__(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -58,8 +52,8 @@ class AttemptsJournal(OpenAttempts):
                     self._take(record)
                 except (AttributeError, KeyError, TypeError, ValueError) as error:
                     raise RunError(
-                        f"{where} is damaged ({type(error).__name__}). The file holds what the run has spent, and "
-                        "without it no call is made. Put back a copy, or remove it to count from 0."
+                        f"{where} is damaged ({type(error).__name__}). The file records what the run has spent, and "
+                        "no call is made without it. Restore a copy, or remove it to count from 0."
                     ) from error
 
     def _take(self, record: Any) -> None:

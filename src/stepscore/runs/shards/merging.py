@@ -1,8 +1,8 @@
-"""Make one run of shards, or of several runs of one protocol.
+"""Merge shards, or several runs of one protocol, into one run.
 
-The merged journal holds the latest successful judgement of every episode, by id; the tables are made from it as from
-any other, so that they are byte for byte those of one undivided run. Records go from file to file one by one: what is
-in memory is an entry for each episode.
+The merged journal holds the latest successful judgement of every episode, sorted by id. Tables are made from it as
+from any journal, so they are byte for byte those of an undivided run. Records are copied one by one; only an entry
+for each episode is in memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from stepscore._appending import MAX_LINE_BYTES
 from stepscore._files import atomic_path
+from stepscore._journals import MAX_LINE_BYTES
 from stepscore._reading import shown
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import OptionError, RunError
@@ -28,17 +28,17 @@ from stepscore.runs.protocol import Protocol
 from stepscore.runs.record_schema import amount_or_none, count_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, write_info
-from stepscore.runs.shards.parts import Part, Parts, find_parts
+from stepscore.runs.shards.merge_inputs import Part, Parts, find_parts
 from stepscore.runs.stored_tables import write_tables
 
 MAX_OPEN = 64
-"""Journals open at a time; there may be more shards than a process may open files."""
+"""Most journals open at a time; there may be more shards than a process may open files."""
 
 _COUNTS = ("attempts", "answered", "refused", "lost")
 
 
 class Chosen(NamedTuple):
-    """Where the judgement of an episode is taken from."""
+    """The source of an episode's judgement."""
 
     part: Part
     entry: Entry
@@ -46,16 +46,16 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge found and made.
+    """The result of a merge.
 
     Attributes:
-        run: The merged run; ``None`` where something is missing and that was not allowed.
-        parts: How many runs or shards were merged.
-        episodes: How many episodes they have together.
-        failed: Those of them without a judgement.
-        duplicates: Episodes that were in several parts.
-        conflicts: Episodes of one id that are not the same recording, instruction or subgoals, a sentence each.
-        gaps: What is missing, a sentence each.
+        run: The merged run; ``None`` if something is missing and ``partial`` was not set.
+        parts: Number of merged runs or shards.
+        episodes: Number of their episodes.
+        failed: Number of episodes without a judgement.
+        duplicates: Number of episodes in several parts.
+        conflicts: A sentence for each id with different recordings, instructions or subgoals.
+        gaps: A sentence for each missing thing.
     """
 
     run: Run | None
@@ -68,7 +68,7 @@ class Merged:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing or contradicts itself."""
+        """Whether nothing is missing or contradictory."""
         return not self.gaps and not self.conflicts
 
 
@@ -79,15 +79,15 @@ def merge(
     partial: bool = False,
     watch: Watch[Any] = unwatched,
 ) -> Merged:
-    """Make one run of the shards of a folder, or of several folders with shards or runs in them.
+    """Merge the shards of a folder, or several folders with shards or runs, into one run.
 
-    Of an episode that several have, the latest successful judgement is taken.
+    If several have the same episode, the latest successful judgement is taken.
 
     Args:
         folders: Run folders, divided or not, all of one protocol.
-        out: The merged run's folder: new, or one of ``folders``; by default the folder, where there is one alone.
-        partial: Merge what is there even if shards or episodes are missing, or recordings contradict each other.
-        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
+        out: The merged run's folder: new, or one of ``folders``; by default the only one of them.
+        partial: Merge even if shards or episodes are missing, or recordings contradict each other.
+        watch: Shows the progress.
 
     Raises:
         RunError: A folder is not a run, is damaged, or ``out`` holds something else.
@@ -112,16 +112,16 @@ def merge(
 
 
 def _target(sources: Sequence[Path], out: str | Path | None) -> Path:
-    """Return the folder to write; refuse one that holds something that is not merged."""
+    """Return the folder to write; refuse one with other content."""
     if out is None:
         if len(sources) != 1:
-            raise OptionError("Several runs are merged into a new folder: name it with -o RUN.")
+            raise OptionError("Several runs need a folder to merge into. Set -o RUN.")
         out = sources[0]
     target = Path(out)
     inside = any(_same(target, source) for source in sources)
     if not inside and target.exists() and not (target.is_dir() and next(target.iterdir(), None) is None):
         raise RunError(
-            f"{shown(target)} exists and is not among the runs that are merged. Choose a new folder: -o RUN"
+            f"{shown(target)} exists and is not one of the runs to merge. Choose a new folder: -o RUN"
         )
     if (target / "journal.jsonl").is_file():
         with Journal(target / "journal.jsonl", on_wait=log_wait):
@@ -134,7 +134,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
-    """Return the judgement of every episode, how many were found more than once, and the contradictions."""
+    """Return the source of every judgement, the number of duplicate episodes, and the contradictions."""
     chosen: dict[str, Chosen] = {}
     duplicates: set[str] = set()
     conflicts: list[str] = []
@@ -155,7 +155,7 @@ def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
 
 
 def _write_journal(path: Path, chosen: Mapping[str, Chosen], watch: Watch[Any]) -> None:
-    """Write the chosen records by episode id; the journal appears under its name when it is whole."""
+    """Write the chosen records by episode id; the journal gets its name when it is complete."""
     with (
         atomic_path(path, make_folder=True) as temporary,
         temporary.open("xb") as file,
@@ -180,7 +180,7 @@ def _line(lines: IO[bytes], entry: Entry) -> bytes:
 
 @contextmanager
 def _journals() -> Iterator[Callable[[Path], IO[bytes]]]:
-    """Yield a function that returns an open journal; the one that was not used for the longest time is closed."""
+    """Yield a function that opens a journal, and closes the least recently used one if there are too many."""
     opened: OrderedDict[Path, IO[bytes]] = OrderedDict()
 
     def journal(path: Path) -> IO[bytes]:
@@ -201,7 +201,7 @@ def _journals() -> Iterator[Callable[[Path], IO[bytes]]]:
 def _info(
     parts: Parts, protocol: Protocol, chosen: Mapping[str, Chosen], gaps: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the ``run.json`` of the merged run: dates from the first start on, and what all parts took."""
+    """Return the ``run.json`` of the merged run, with the first start's date and the sums of all parts."""
     infos = [part.info for part in parts.parts]
     failed = sum(each.entry.failed for each in chosen.values())
     seconds = sum(float(info["last"].get("seconds", 0.0)) for info in infos)
@@ -227,7 +227,7 @@ def _info(
 
 
 def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all parts spent; the cost is unknown where one's is."""
+    """Return what all parts spent; one unknown cost makes the sum unknown."""
     costs = [amount_or_none(part.get("cost", 0.0)) for part in parts]
     known = [cost for cost in costs if cost is not None]
     return {
@@ -238,5 +238,5 @@ def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return a value of ``run.json``, which may be anyone's, if it is a mapping; else an empty one."""
+    """Return a value of the untrusted ``run.json`` if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}

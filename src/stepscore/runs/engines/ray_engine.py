@@ -1,4 +1,4 @@
-"""The Ray engine: actors judge episodes, each with its own model; the owner keeps all accounts."""
+"""The Ray engine: actors of a cluster judge episodes, each with its own model; the owner is this process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from stepscore._extras import check_extra
 from stepscore._reading import shown
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
-from stepscore.runs.engines.cluster.workers import Needs, RayCrew, plan
-from stepscore.runs.engines.processes import packed_work
+from stepscore.runs.engines.ray_workers import Needs, RayPool, plan
 from stepscore.runs.owner import Owner
-from stepscore.runs.work import MAX_WORKERS, Work
+from stepscore.runs.remote_worker import pack_work
+from stepscore.runs.work import IN_FLIGHT, Work, check_workers
 
 OBJECT_STORE_BYTES = 1 << 30
-"""Memory for objects on their way, in a cluster of this machine alone."""
-
+"""Size of Ray's object store in a cluster on this machine."""
 
 CONNECT_S = 10.0
-"""Longest wait for a cluster's address, in seconds."""
+"""Most seconds to connect to a cluster's address."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,10 @@ class RayEngine:
     """Judges on a Ray cluster.
 
     Attributes:
-        workers: Actors that judge episodes, each with its own model; ``None`` for one on every GPU where the model
-            computes, else one on every CPU, also on nodes that join later.
-        address: The cluster; ``None`` for that of ``RAY_ADDRESS``, else one of this machine, which ends with the run.
-        connections: Calls to a server in flight, over the whole cluster, for which workers need episodes at hand.
+        workers: Number of actors; ``None`` for one on every GPU if the model is in process, else one on every CPU,
+            also on nodes that join later.
+        address: The cluster; ``None`` for ``RAY_ADDRESS``, else for one on this machine that ends with the run.
+        connections: Concurrent calls to a server, over the whole cluster.
     """
 
     workers: int | None = None
@@ -46,15 +45,15 @@ class RayEngine:
 
     def __post_init__(self) -> None:
         check_extra("ray", "The engine ray")
-        if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
-            raise OptionError(f"workers is {self.workers}; it must be 1 to {MAX_WORKERS}.")
+        if self.workers is not None:
+            check_workers(self.workers)
 
     def run(self, work: Work) -> None:
-        """Judge what the journal does not hold yet; see :class:`stepscore.runs.work.Engine`."""
+        """Judge the episodes that are not in the journal; see :class:`stepscore.runs.work.Engine`."""
         import ray
         from ray import cloudpickle
 
-        packed_work(work, 1, cloudpickle.dumps)  # a judge that cannot be sent is better known before all else
+        pack_work(work, 1, cloudpickle.dumps)  # fails for a judge that cannot be sent, before Ray starts
         with connected(self.address, self.workers):
 
             def placement() -> tuple[int, Needs]:
@@ -62,24 +61,24 @@ class RayEngine:
                 return plan(work.judge, self.workers, resources)
 
             at_a_time = self._at_a_time(work.judge, placement()[0])
-            crew = RayCrew(packed_work(work, at_a_time, cloudpickle.dumps), placement)
-            Owner(work, crew, crew.wanted, at_a_time).run()
+            pool = RayPool(pack_work(work, at_a_time, cloudpickle.dumps), placement)
+            Owner(work, pool, pool.wanted, at_a_time).run()
 
     def _at_a_time(self, judge: Judge, workers: int) -> int:
-        """Return the groups that a worker works on at a time: enough that models and connections do not wait."""
+        """Return how many groups a worker judges at a time: enough that models and connections do not wait."""
         if any(model.capabilities.served for model in judge.models):
             return -(-self.connections // workers)
-        return 2 if judge.models else 1
+        return IN_FLIGHT if judge.models else 1
 
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a Ray cluster for as long as it is needed; one that this process is connected to already is used.
+    """Connect to a Ray cluster for the duration of a block, unless this process is connected already.
 
     Raises:
-        OptionError: There is none at that address.
+        OptionError: There is no cluster at the address.
     """
-    # Nothing is reported to anyone; Ray reads this when it is imported.
+    # No usage statistics are sent; Ray reads this when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -90,9 +89,9 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     _check_address(where)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if where == "local":
-        # Else Ray gives its workers the priority 15: beside other work they would hardly go on.
+        # Ray's default niceness of 15 would starve its workers beside other processes.
         os.environ.setdefault("RAY_worker_niceness", "0")
-        # Else Ray writes a token into the home folder, which every cluster started later would ask for.
+        # Without it Ray writes a token into the home folder, which every later cluster would ask for.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         cpus = max(os.cpu_count() or 1, workers or 1)
         options |= {
@@ -104,8 +103,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
         ray.init(address=where, **options)
     except ray.exceptions.AuthenticationError as error:
         raise OptionError(
-            f"The Ray cluster at {shown(where[:200])} wants a token. Set RAY_AUTH_MODE=token, and put the token "
-            "of its head (`ray get-auth-token` prints it there) into ~/.ray/auth_token."
+            f"The Ray cluster at {shown(where[:200])} needs a token. Set RAY_AUTH_MODE=token and write the output of "
+            "`ray get-auth-token` on its head node to ~/.ray/auth_token."
         ) from error
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _unusable(where, error) from error
@@ -116,26 +115,26 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
 
 
 def _check_address(where: str) -> None:
-    """Raise an OptionError for an address at which nobody listens: Ray itself tries for minutes."""
+    """Raise OptionError for an address where nobody listens; Ray itself would try for minutes."""
     if where.startswith("ray://"):
         raise OptionError(
-            f"{where} is an address of Ray's client, through which a run cannot go. Run the command on the cluster: "
+            f"Ray client addresses like {where} are not supported. Run the command on the cluster: "
             "ray job submit --address http://HEAD:8265 -- stepscore judge ... -E engine=ray"
         )
     if where in ("auto", "local"):
         return
     host, colon, port = where.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise _unusable(where, ValueError("an address is HOST:PORT"))
+        raise _unusable(where, ValueError("the address must be HOST:PORT"))
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
-    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         raise _unusable(where, error) from error
 
 
 def _unusable(where: str, error: Exception) -> OptionError:
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return OptionError(
-        f"Cannot use the Ray cluster at {shown(where[:200])} ({first}). Start one (ray start --head) and give its "
-        "address, -E ray-address=HOST:6379; or leave it out: this machine alone is used then."
+        f"Cannot use the Ray cluster at {shown(where[:200])} ({first}). Start one (ray start --head) and pass its "
+        "address, -E ray-address=HOST:6379, or leave the address out to use only this machine."
     )

@@ -25,7 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stepscore._appending.found_leases import (
+from stepscore._files import atomic_path, create_once
+from stepscore._journals.found_leases import (
     LEASE_S,
     MAX_NUMBER,
     Held,
@@ -35,8 +36,7 @@ from stepscore._appending.found_leases import (
     place,
     read_lease,
 )
-from stepscore._appending.line_files import whole_lines
-from stepscore._files import atomic_path, create_once
+from stepscore._journals.line_files import whole_lines
 from stepscore._reading import shown
 from stepscore.errors import LeaseLostError, RunError
 

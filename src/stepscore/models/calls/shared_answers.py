@@ -1,7 +1,7 @@
-"""Answers kept beside a shard's journal, so that a machine without the first one's cache asks nothing twice.
+"""Answers kept beside a shard's journal, so that a machine without the first one's cache never asks twice.
 
-The user's cache is on one machine. A shard that died may be run again on another, and the answers to calls of its
-unfinished episodes go with it in this file of lines. It is removed when the shard has judged all its episodes.
+The user's cache is on one machine. A shard that died may be rerun on another, and finds the answers to calls of its
+unfinished episodes in this file of lines. The file is removed when the shard has judged all its episodes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscore._appending import MAX_LINE_BYTES, LineFile
+from stepscore._journals import MAX_LINE_BYTES, LineFile
 from stepscore._reading import parse_json
 from stepscore.errors import RunError
 from stepscore.models.calls.answer_cache import CallCache
 
 
-class KeptAnswers:
-    """The call cache, and behind it the answers in a file of the run folder; used as a :class:`CallCache` is.
+class SharedAnswers:
+    """The call cache plus the answers in a file of the run folder, with the methods of :class:`CallCache`.
 
-    Args:
-        cache: The user's cache.
-        path: The file.
-        check: Called before each line; raises where the folder is no longer this process's.
+    ``check`` is called before each line; it raises if another process has taken over the folder.
     """
 
     def __init__(self, cache: CallCache, path: Path, check: Callable[[], None] = lambda: None) -> None:
         self.path, self._cache = path, cache
+        self.claim, self.release = cache.claim, cache.release
         self._lines = LineFile(path, check=check, sync=True)
         self._lines.drop_torn_line()
         self._offsets: dict[str, int] = {}
@@ -37,7 +35,7 @@ class KeptAnswers:
                     self._offsets[record["key"]] = file.tell() - len(line)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the answer to a call; ``None`` where there is none that can be read."""
+        """Return the answer to a call; ``None`` if there is no readable one."""
         found = self._cache.get(key)
         if found is not None or key not in self._offsets:
             return found
@@ -47,24 +45,16 @@ class KeptAnswers:
         return None if record is None else record["answer"]
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
-        """Keep an answer in both places; first in the folder, which another machine reads."""
+        """Store an answer in both places; first in the folder, which another machine reads."""
         line = json.dumps({"key": key, "answer": value}, allow_nan=False).encode() + b"\n"
         if len(line) <= MAX_LINE_BYTES:
             self._offsets[key] = self._lines.append(line)
         self._cache.put(key, model, value)
 
     def forget(self, key: str) -> None:
-        """Forget an answer that cannot be used."""
+        """Forget an unusable answer."""
         self._offsets.pop(key, None)
         self._cache.forget(key)
-
-    def claim(self, key: str, owner: str, until: float) -> bool:
-        """Claim a question before it is asked; see :meth:`CallCache.claim`."""
-        return self._cache.claim(key, owner, until)
-
-    def release(self, key: str, owner: str) -> None:
-        """Give a claim back."""
-        self._cache.release(key, owner)
 
     def close(self) -> None:
         """Close both files."""
@@ -73,7 +63,7 @@ class KeptAnswers:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Return a line's record; one that is damaged is as good as none, and its question is asked again."""
+    """Return the record of a line; ``None`` if it is damaged, and its call is made again."""
     try:
         record = parse_json(line, "", RunError)
     except RunError:

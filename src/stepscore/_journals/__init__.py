@@ -1,8 +1,8 @@
 """Files that grow by whole lines, and leases of the folders they are in; for all rooms."""
 
-from stepscore._appending.found_leases import LEASE_S, Held, LeaseObserver, find_lease, is_leased
-from stepscore._appending.leases import Lease, new_file, take_lease
-from stepscore._appending.line_files import MAX_LINE_BYTES, LineFile, whole_lines
+from stepscore._journals.found_leases import LEASE_S, Held, LeaseObserver, find_lease, is_leased
+from stepscore._journals.leases import Lease, new_file, take_lease
+from stepscore._journals.line_files import MAX_LINE_BYTES, LineFile, whole_lines
 
 __all__ = [
     "LEASE_S",

@@ -1,6 +1,6 @@
-"""A worker's end of the way to the owner of its run: groups and replies come in, records and questions go out.
+"""A worker away from its run's owner: it receives groups and replies, and sends records and questions.
 
-It knows nothing of where the worker runs: what comes from the owner is delivered to it, what it has to say is posted.
+It does not know where it runs: an engine delivers the owner's messages to it, and posts its own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stepscore._local_modules import import_local_modules, local_modules
 from stepscore._threads import Threads
-from stepscore.errors import OptionError, StepScoreError, exits_as_errors
+from stepscore.errors import OptionError, RunError, StepScoreError, exits_as_errors
 from stepscore.judges import Judge, default_model
 from stepscore.models import Model, Response, guard_tasks
-from stepscore.models.calls import Call, CallChain, CallOptions, ClaimTable, Outcome, Waiter
+from stepscore.models.calls import Call, CallChain, CallOptions, CallOutcome, ClaimTable, Waiter, log_wait
 from stepscore.runs.episode_record import bare, error_text, failed
 from stepscore.runs.messages import (
     Alive,
@@ -33,15 +34,19 @@ from stepscore.runs.messages import (
     Unable,
     Wait,
 )
+from stepscore.runs.work import Work
 from stepscore.runs.worker import Worker
 
 HEARTBEAT_S = 5.0
-"""How often a worker says that it is alive, in seconds."""
+"""Seconds between two messages that a worker is alive."""
+
+Post = Callable[[Sequence[bytes]], None]
+"""Sends pickled messages to the owner; called from any thread."""
 
 
 @dataclass(frozen=True)
 class Forwarded:
-    """How a call ended that the owner made for a worker: its result, and what the call's record holds."""
+    """The end of a call that the owner made for a worker: its result, and the fields of its record."""
 
     result: Response | Exception
     attempts: int
@@ -50,8 +55,8 @@ class Forwarded:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A question to the owner: who waits for the reply, and what undoes it where nobody does any more."""
+class _Question:
+    """A question to the owner. ``undo`` gets a reply that nobody waits for any more."""
 
     future: asyncio.Future[Any]
     waiter: Waiter | None
@@ -59,22 +64,17 @@ class _Asked:
 
 
 class OwnersAccount:
-    """The account of a run, as a worker has it: each method is a message to the owner.
-
-    Args:
-        say: Sends a message.
-    """
+    """The owner's account of the run: each method is a message, sent by ``say``."""
 
     def __init__(self, say: Callable[[FromWorker], None]) -> None:
         self._say = say
-        self._claims = (
-            ClaimTable()
-        )  # of one group the same call is always shared here, whatever the way takes
-        self._asked: dict[int, _Asked] = {}
+        # Episodes of one group share a call here, however slow the way to the owner is.
+        self._claims = ClaimTable()
+        self._questions: dict[int, _Question] = {}
         self._numbers = itertools.count(1)
 
     async def find(self, key: str, kind: type[Response]) -> Response | None:
-        """Return nothing: the owner looks before it grants a claim, which saves a message."""
+        """Return nothing: the owner looks up a call when it is claimed, which saves a message."""
         return None
 
     def forget(self, key: str) -> None:
@@ -92,22 +92,19 @@ class OwnersAccount:
             found = await self.ask(
                 "claim", key, kind, served, waiter=waiter, undo=lambda _: self._give_back(key)
             )
-        except asyncio.CancelledError:
-            self._claims.release(key, None)
-            raise
-        except Exception as error:
-            self._claims.release(key, error)
+        except BaseException as error:
+            self._claims.release(key, error if isinstance(error, Exception) else None)
             raise
         if found is not None:
             self._claims.release(key, found)
         return found
 
-    def release(self, key: str, outcome: Outcome | None) -> None:
+    def release(self, key: str, outcome: CallOutcome | None) -> None:
         """See :class:`stepscore.models.calls.Account`."""
         self._claims.release(key, outcome)
         self._give_back(key, sendable(outcome) if isinstance(outcome, Exception) else outcome)
 
-    def _give_back(self, key: str, outcome: Outcome | None = None) -> None:
+    def _give_back(self, key: str, outcome: CallOutcome | None = None) -> None:
         self._say(Tell("release", (key, outcome)))
 
     async def begin(self, key: str, model: str, bound: float | None, waiter: Waiter | None) -> int:
@@ -126,7 +123,7 @@ class OwnersAccount:
         self._say(Tell("end", (number, state, cost, answer, failure)))
 
     async def settled(self) -> None:
-        """See :class:`stepscore.models.calls.Account`; the owner lets every worker end what it has under way."""
+        """Wait for the calls of this worker; the owner lets every worker end its own."""
         await self._claims.settled()
 
     async def ask(
@@ -136,48 +133,35 @@ class OwnersAccount:
         waiter: Waiter | None = None,
         undo: Callable[[Any], None] = lambda result: None,
     ) -> Any:
-        """Return what a method of the owner's account returns.
-
-        Args:
-            method: Its name.
-            arguments: Its arguments.
-            waiter: Who asks; informed where the owner lets it wait.
-            undo: Called with a result that comes when nobody waits for it any more.
-        """
+        """Return the result of a method of the owner's account."""
         number = next(self._numbers)
-        asked = _Asked(asyncio.get_running_loop().create_future(), waiter, undo)
-        self._asked[number] = asked
+        question = _Question(asyncio.get_running_loop().create_future(), waiter, undo)
+        self._questions[number] = question
         self._say(Tell(method, arguments, number))
-        return await asked.future
+        return await question.future
 
     def deliver(self, message: Reply | Wait) -> None:
-        """Take what the owner says to a question."""
+        """Take the owner's answer to a question."""
         if isinstance(message, Wait):
-            if (waiting := self._asked[message.number].waiter) is not None:
+            if (waiting := self._questions[message.number].waiter) is not None:
                 waiting.pause()
             return
-        asked, result = self._asked.pop(message.number), message.result
-        failed = isinstance(result, Exception)
-        if asked.future.done():
-            if not failed:
-                asked.undo(result)
+        question, result = self._questions.pop(message.number), message.result
+        if question.future.done():  # whoever asked was cancelled
+            if not isinstance(result, Exception):
+                question.undo(result)
             return
-        if asked.waiter is not None:
-            asked.waiter.resume()
-        if failed:
-            asked.future.set_exception(result)
+        if question.waiter is not None:
+            question.waiter.resume()
+        if isinstance(result, Exception):
+            question.future.set_exception(result)
         else:
-            asked.future.set_result(result)
+            question.future.set_result(result)
 
 
 @dataclass(frozen=True)
 class Forward:
-    """Layer: a call to a served model, with which the owner goes on: connections and patience are the whole run's.
-
-    Attributes:
-        account: The way to the owner.
-        model: Number of the model among those of the judge.
-    """
+    """Layer: passes a call to served model number ``model`` to the owner, whose connections the whole run shares."""
 
     account: OwnersAccount
     model: int
@@ -192,24 +176,11 @@ class Forward:
         return done.result
 
 
-class WorkerLink:
-    """Runs a worker; to be used in a running event loop.
-
-    Args:
-        judge: The judge.
-        views: Give the judge only these views; ``None`` for all.
-        options: Prices, cache and patience.
-        at_a_time: Groups in work at a time.
-        post: Sends pickled messages to the owner; called from any thread.
-    """
+class RemoteWorker:
+    """Runs a worker in a running event loop, with ``at_a_time`` groups in work; from :func:`load_worker`."""
 
     def __init__(
-        self,
-        judge: Judge,
-        views: Sequence[str] | None,
-        options: CallOptions,
-        at_a_time: int,
-        post: Callable[[Sequence[bytes]], None],
+        self, judge: Judge, views: Sequence[str] | None, options: CallOptions, at_a_time: int, post: Post
     ) -> None:
         self._judge, self._at_a_time, self._post = judge, at_a_time, post
         self._account = OwnersAccount(self._say_soon)
@@ -222,10 +193,10 @@ class WorkerLink:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Say that the judge is here, and go on saying that this worker is alive."""
+        """Tell the owner that the judge is loaded, and then regularly that this worker is alive."""
         guard_tasks(asyncio.get_running_loop())
         self._say(Ready())
-        # A thread of its own: a judge that computes for long leaves the event loop no time.
+        # A thread, because a judge that computes for long leaves the event loop no time.
         threading.Thread(target=self._beat, name="stepscore-heartbeat", daemon=True).start()
 
     def deliver(self, message: ToWorker) -> None:
@@ -240,14 +211,15 @@ class WorkerLink:
     def _beat(self) -> None:
         while True:
             time.sleep(HEARTBEAT_S)
-            received = self._received  # before what is held: what comes in between is in neither
+            # Read before the groups: one that arrives in between is then in neither, and not taken for lost.
+            received = self._received
             holding = [*self._working.copy(), *(give.number for give in self._waiting.copy())]
             self._post([pickle.dumps(Alive(received, tuple(holding)))])
 
     def _begin(self) -> None:
         while self._waiting and len(self._working) < self._at_a_time:
             group = self._waiting[0]
-            # Before it leaves the others, so that it is always in one of the two.
+            # Added before it is removed, so that the heartbeat always finds it in one of the two.
             self._working.add(group.number)
             self._waiting.popleft()
             task = asyncio.get_running_loop().create_task(self._judge_group(group))
@@ -260,30 +232,26 @@ class WorkerLink:
         try:
             with exits_as_errors():
                 self._say(Finished(group.number, tuple(stopped)))
-        except Exception as error:  # a judge's values are third-party objects, and cannot always be pickled
+        except Exception as error:  # a judge's values are third-party objects, which pickle may refuse
             text = error_text(error)
-            episodes = (task.episode for task in group.tasks)
-            described = [bare(one.id, one.source, one.source_index) for one in episodes]
-            self._say(Finished(group.number, tuple(failed(one, text) for one in described)))
+            self._say(Finished(group.number, tuple(failed(bare(one.episode), text) for one in group.tasks)))
         self._working.discard(group.number)
         self._begin()
 
     def _forward(self, model: Model) -> Forward:
-        """Return the layer of a served model."""
-        models = self._judge.models
-        same = [number for number, known in enumerate(models) if known is model]
-        alike = [
-            number for number, known in enumerate(models) if dict(known.describe()) == dict(model.describe())
-        ]
-        if not same + alike:
+        """Return the layer of a served model, which the owner knows by its number."""
+        models = list(enumerate(self._judge.models))
+        found = [number for number, known in models if known is model]
+        found += [number for number, known in models if dict(known.describe()) == dict(model.describe())]
+        if not found:
             raise OptionError(
-                f"Judge {self._judge.name!r} asks the model {model.name}, which is not among its models; "
-                "judge in one process: -E workers=1"
+                f"Judge {self._judge.name!r} asks the model {model.name}, which is not in its models. "
+                "Judge in one process: -E workers=1"
             )
-        return Forward(self._account, (same + alike)[0])
+        return Forward(self._account, found[0])
 
     def _say_soon(self, message: FromWorker) -> None:
-        """Send a message together with those that are said at the same time."""
+        """Send a message together with others of the same turn of the event loop."""
         content = pickle.dumps(message)
         if not self._to_say:
             asyncio.get_running_loop().call_soon(self._say)
@@ -302,8 +270,37 @@ class WorkerLink:
             self._say(Unable(f"{type(error).__name__}: {error}"))
 
 
+def pack_work(work: Work, at_a_time: int, dumps: Callable[[object], bytes] = pickle.dumps) -> list[bytes]:
+    """Return what :func:`load_worker` needs, pickled; ``dumps`` pickles the judge.
+
+    Raises:
+        RunError: The judge cannot be pickled.
+    """
+    options = replace(work.options, on_wait=log_wait)  # a worker reports its waits on its own stderr
+    try:
+        with exits_as_errors():
+            return [pickle.dumps(local_modules()), dumps((work.judge, work.views, options, at_a_time))]
+    except Exception as error:  # pickle raises anything
+        raise RunError(
+            f"The judge {work.judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
+            "Judge in this process: -E engine=local"
+        ) from error
+
+
+def load_worker(packed: Sequence[bytes], post: Post) -> RemoteWorker | None:
+    """Return the worker that was packed; if it cannot be loaded, post that and return ``None``."""
+    try:
+        with exits_as_errors():
+            import_local_modules(pickle.loads(packed[0]))  # the judge's class may be in the user's own file
+            judge, views, options, at_a_time = pickle.loads(packed[1])
+            return RemoteWorker(judge, views, options, at_a_time, post)
+    except Exception as error:  # a third-party judge may raise anything
+        post([pickle.dumps(Unable(f"{type(error).__name__}: {error}"))])
+        return None
+
+
 def sendable(error: Exception) -> Exception:
-    """Return an error that can be pickled; of one that cannot, its text."""
+    """Return the error if it can be pickled, else one with its text."""
     try:
         with exits_as_errors():
             pickle.loads(pickle.dumps(error))
