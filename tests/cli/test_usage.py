@@ -126,7 +126,7 @@ def test_a_long_wait_is_said_on_a_line_without_markup(
     said = [line for line in capfd.readouterr().err.splitlines() if "next attempt in" in line]
     assert said
     assert said[0].startswith(
-        "openai-api/tiny: the server does not answer now; next attempt in 60 s (the server asks for"
+        "openai-api/tiny: the server does not answer; next attempt in 60 s (the server asks for"
     )
     assert "-E patience changes it" in said[0]
 
@@ -196,7 +196,7 @@ def test_a_command_that_the_budget_stops_ends_with_1_and_names_the_budget(
         assert run([*words, "-o", str(tmp_path / words[0])]) == 1, capfd.readouterr().err
         printed = capfd.readouterr().err
         assert f"Stopped: The budget of {words[-1]} calls is spent" in printed
-        assert "a larger --max-calls continues" in printed
+        assert "Continue with a larger --max-calls" in printed
 
 
 def test_money_that_is_left_of_a_larger_budget_is_named_with_that_budget() -> None:

@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscore.runs.episode_record import EpisodeOutcome, EpisodeTask
 
 
-@dataclass(frozen=True, slots=True)
-class Give:
+class Give(NamedTuple):
     """To a worker: judge these episodes together."""
 
     number: int
     tasks: tuple[EpisodeTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """To a worker: the result of a question, or the error."""
 
     number: int
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """To a worker: its question waits for another call."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """From a worker: it has loaded the judge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unable:
+class Unable(NamedTuple):
     """From a worker: it cannot load the judge, and why."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """From a worker: a method of the account to call; ``number`` is 0 if no reply is wanted."""
 
     method: str
@@ -52,16 +45,14 @@ class Tell:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """From a worker: the outcomes of a group."""
 
     number: int
     outcomes: tuple[EpisodeOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(NamedTuple):
     """From a worker, every few seconds: the number of the last group it received, and of those it holds."""
 
     received: int

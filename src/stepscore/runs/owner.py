@@ -18,19 +18,8 @@ from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, RunError, exits_as_errors
 from stepscore.models import Request, Response, run_blocking
 from stepscore.models.calls import Call, CallOutcome
+from stepscore.runs import messages
 from stepscore.runs.episode_record import Described, RecordWriter, failed
-from stepscore.runs.messages import (
-    Alive,
-    Finished,
-    FromWorker,
-    Give,
-    Ready,
-    Reply,
-    Tell,
-    ToWorker,
-    Unable,
-    Wait,
-)
 from stepscore.runs.records import episode_row, input_key
 from stepscore.runs.remote_worker import Forwarded, sendable
 from stepscore.runs.schedule import MAX_DEATHS, Scheduler, episode_groups
@@ -54,10 +43,10 @@ class WorkerHandle(Protocol):
 
     number: int
 
-    def send(self, message: ToWorker) -> None:
+    def send(self, message: messages.ToWorker) -> None:
         """Send a message; it is dropped if the worker is gone."""
 
-    async def receive(self) -> Sequence[FromWorker]:
+    async def receive(self) -> Sequence[messages.FromWorker]:
         """Return the messages that have come, at least one; none if the worker is gone."""
 
     def stop(self) -> None:
@@ -86,7 +75,7 @@ class _RemoteWaiter:
     number: int
 
     def pause(self) -> None:
-        self.worker.send(Wait(self.number))
+        self.worker.send(messages.Wait(self.number))
 
     def resume(self) -> None: ...
 
@@ -172,19 +161,19 @@ class Owner:
     async def _attend(self, worker: WorkerHandle) -> bool:
         """Handle the messages of a worker until it is gone; return whether it was ever ready."""
         ready = False
-        while messages := await worker.receive():
-            for message in messages:
-                if isinstance(message, Ready):
+        while received := await worker.receive():
+            for message in received:
+                if isinstance(message, messages.Ready):
                     ready = True
                     self._workers[worker.number] = worker
                     self._scheduler.join(worker.number)
-                elif isinstance(message, Tell):
+                elif isinstance(message, messages.Tell):
                     self._serve(worker, message)
-                elif isinstance(message, Finished):
+                elif isinstance(message, messages.Finished):
                     self._finish(worker, message)
-                elif isinstance(message, Alive):
+                elif isinstance(message, messages.Alive):
                     self._scheduler.heard(worker.number, message.received, message.holding)
-                elif isinstance(message, Unable):
+                elif isinstance(message, messages.Unable):
                     raise RunError(
                         f"The judge {self._work.judge.name!r} cannot be used in another process: {message.why}. "
                         "Judge in this process: -E engine=local"
@@ -195,9 +184,9 @@ class Owner:
 
     def _feed(self, worker: WorkerHandle) -> None:
         while (group := self._scheduler.take(worker.number)) is not None:
-            worker.send(Give(group.number, tuple(map(self._writer.task, group.items.values()))))
+            worker.send(messages.Give(group.number, tuple(map(self._writer.task, group.items.values()))))
 
-    def _finish(self, worker: WorkerHandle, message: Finished) -> None:
+    def _finish(self, worker: WorkerHandle, message: messages.Finished) -> None:
         names = [outcome.id for outcome in message.outcomes if outcome.stopped is None]
         first = self._scheduler.finish(worker.number, message.number, names)
         for outcome in message.outcomes:
@@ -209,7 +198,7 @@ class Owner:
             elif outcome.id in first:
                 self._writer.write(outcome)
 
-    def _serve(self, worker: WorkerHandle, message: Tell) -> None:
+    def _serve(self, worker: WorkerHandle, message: messages.Tell) -> None:
         """Call a method of the account for a worker; what takes time is a task that sends its result."""
         account, method, arguments = self._work.account, message.method, message.arguments
         asked: Awaitable[Any]
@@ -241,7 +230,7 @@ class Owner:
                 result = await asked
         except Exception as error:  # third-party code may raise anything; the judge handles it
             result = sendable(error)
-        worker.send(Reply(number, result))
+        worker.send(messages.Reply(number, result))
 
     async def _forward(
         self, model: int, episode_id: str, key: str, request: Request, decoded: Request
@@ -292,13 +281,13 @@ class Owner:
             self._ended.set()
 
 
-def pickled(message: ToWorker) -> bytes:
+def pickled(message: messages.ToWorker) -> bytes:
     """Return a message as it is sent; raise RunError for an episode that cannot be pickled."""
     try:
         with exits_as_errors():
             return pickle.dumps(message)
     except Exception as error:  # a third-party view may raise anything
-        if not isinstance(message, Give):
+        if not isinstance(message, messages.Give):
             raise
         names = ", ".join(task.episode.id for task in message.tasks)
         raise RunError(

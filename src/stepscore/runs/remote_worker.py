@@ -21,19 +21,8 @@ from stepscore.errors import OptionError, RunError, StepScoreError, exits_as_err
 from stepscore.judges import Judge, default_model
 from stepscore.models import Model, Response, guard_tasks
 from stepscore.models.calls import Call, CallChain, CallOptions, CallOutcome, ClaimTable, Waiter, log_wait
+from stepscore.runs import messages
 from stepscore.runs.episode_record import bare, error_text, failed
-from stepscore.runs.messages import (
-    Alive,
-    Finished,
-    FromWorker,
-    Give,
-    Ready,
-    Reply,
-    Tell,
-    ToWorker,
-    Unable,
-    Wait,
-)
 from stepscore.runs.work import Work
 from stepscore.runs.worker import Worker
 
@@ -66,7 +55,7 @@ class _Question:
 class OwnersAccount:
     """The owner's account of the run: each method is a message, sent by ``say``."""
 
-    def __init__(self, say: Callable[[FromWorker], None]) -> None:
+    def __init__(self, say: Callable[[messages.FromWorker], None]) -> None:
         self._say = say
         # Episodes of one group share a call here, however slow the way to the owner is.
         self._claims = ClaimTable()
@@ -79,7 +68,7 @@ class OwnersAccount:
 
     def forget(self, key: str) -> None:
         """See :class:`stepscore.models.calls.Account`."""
-        self._say(Tell("forget", (key,)))
+        self._say(messages.Tell("forget", (key,)))
 
     async def claim(
         self, key: str, kind: type[Response], waiter: Waiter | None, *, served: bool
@@ -105,7 +94,7 @@ class OwnersAccount:
         self._give_back(key, sendable(outcome) if isinstance(outcome, Exception) else outcome)
 
     def _give_back(self, key: str, outcome: CallOutcome | None = None) -> None:
-        self._say(Tell("release", (key, outcome)))
+        self._say(messages.Tell("release", (key, outcome)))
 
     async def begin(self, key: str, model: str, bound: float | None, waiter: Waiter | None) -> int:
         """See :class:`stepscore.models.calls.Account`."""
@@ -120,7 +109,7 @@ class OwnersAccount:
         self, number: int, state: str, cost: float | None, answer: Response | None, failure: str = ""
     ) -> None:
         """See :class:`stepscore.models.calls.Account`."""
-        self._say(Tell("end", (number, state, cost, answer, failure)))
+        self._say(messages.Tell("end", (number, state, cost, answer, failure)))
 
     async def settled(self) -> None:
         """Wait for the calls of this worker; the owner lets every worker end its own."""
@@ -137,12 +126,12 @@ class OwnersAccount:
         number = next(self._numbers)
         question = _Question(asyncio.get_running_loop().create_future(), waiter, undo)
         self._questions[number] = question
-        self._say(Tell(method, arguments, number))
+        self._say(messages.Tell(method, arguments, number))
         return await question.future
 
-    def deliver(self, message: Reply | Wait) -> None:
+    def deliver(self, message: messages.Reply | messages.Wait) -> None:
         """Take the owner's answer to a question."""
-        if isinstance(message, Wait):
+        if isinstance(message, messages.Wait):
             if (waiting := self._questions[message.number].waiter) is not None:
                 waiting.pause()
             return
@@ -186,7 +175,7 @@ class RemoteWorker:
         self._account = OwnersAccount(self._say_soon)
         chain = CallChain(self._account, options, default_model(judge), self._forward)
         self._worker = Worker(judge, views, chain, Threads(2, "stepscore"))
-        self._waiting: deque[Give] = deque()
+        self._waiting: deque[messages.Give] = deque()
         self._working: set[int] = set()
         self._received = 0
         self._to_say: list[bytes] = []
@@ -195,13 +184,13 @@ class RemoteWorker:
     def start(self) -> None:
         """Tell the owner that the judge is loaded, and then regularly that this worker is alive."""
         guard_tasks(asyncio.get_running_loop())
-        self._say(Ready())
+        self._say(messages.Ready())
         # A thread, because a judge that computes for long leaves the event loop no time.
         threading.Thread(target=self._beat, name="stepscore-heartbeat", daemon=True).start()
 
-    def deliver(self, message: ToWorker) -> None:
+    def deliver(self, message: messages.ToWorker) -> None:
         """Take a message of the owner."""
-        if not isinstance(message, Give):
+        if not isinstance(message, messages.Give):
             self._account.deliver(message)
             return
         self._received = max(self._received, message.number)
@@ -214,7 +203,7 @@ class RemoteWorker:
             # Read before the groups: one that arrives in between is then in neither, and not taken for lost.
             received = self._received
             holding = [*self._working.copy(), *(give.number for give in self._waiting.copy())]
-            self._post([pickle.dumps(Alive(received, tuple(holding)))])
+            self._post([pickle.dumps(messages.Alive(received, tuple(holding)))])
 
     def _begin(self) -> None:
         while self._waiting and len(self._working) < self._at_a_time:
@@ -226,15 +215,16 @@ class RemoteWorker:
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
-    async def _judge_group(self, group: Give) -> None:
+    async def _judge_group(self, group: messages.Give) -> None:
         outcomes = await self._worker.judge_group(group.tasks)
         stopped = [replace(one, stopped=sendable(one.stopped)) if one.stopped else one for one in outcomes]
         try:
             with exits_as_errors():
-                self._say(Finished(group.number, tuple(stopped)))
+                self._say(messages.Finished(group.number, tuple(stopped)))
         except Exception as error:  # a judge's values are third-party objects, which pickle may refuse
             text = error_text(error)
-            self._say(Finished(group.number, tuple(failed(bare(one.episode), text) for one in group.tasks)))
+            unsent = tuple(failed(bare(one.episode), text) for one in group.tasks)
+            self._say(messages.Finished(group.number, unsent))
         self._working.discard(group.number)
         self._begin()
 
@@ -250,16 +240,16 @@ class RemoteWorker:
             )
         return Forward(self._account, found[0])
 
-    def _say_soon(self, message: FromWorker) -> None:
+    def _say_soon(self, message: messages.FromWorker) -> None:
         """Send a message together with others of the same turn of the event loop."""
         content = pickle.dumps(message)
         if not self._to_say:
             asyncio.get_running_loop().call_soon(self._say)
         self._to_say.append(content)
 
-    def _say(self, *messages: FromWorker) -> None:
-        """Send messages after those that wait."""
-        self._to_say += map(pickle.dumps, messages)
+    def _say(self, *said: messages.FromWorker) -> None:
+        """Send what waits, then these messages."""
+        self._to_say += map(pickle.dumps, said)
         if self._to_say:
             now, self._to_say = self._to_say, []
             self._post(now)
@@ -267,7 +257,7 @@ class RemoteWorker:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._say(Unable(f"{type(error).__name__}: {error}"))
+            self._say(messages.Unable(f"{type(error).__name__}: {error}"))
 
 
 def pack_work(work: Work, at_a_time: int, dumps: Callable[[object], bytes] = pickle.dumps) -> list[bytes]:
@@ -295,7 +285,7 @@ def load_worker(packed: Sequence[bytes], post: Post) -> RemoteWorker | None:
             judge, views, options, at_a_time = pickle.loads(packed[1])
             return RemoteWorker(judge, views, options, at_a_time, post)
     except Exception as error:  # a third-party judge may raise anything
-        post([pickle.dumps(Unable(f"{type(error).__name__}: {error}"))])
+        post([pickle.dumps(messages.Unable(f"{type(error).__name__}: {error}"))])
         return None
 
 

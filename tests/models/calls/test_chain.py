@@ -110,7 +110,7 @@ def test_a_budget_of_n_is_n_attempts_over_all_starts(tmp_path: Path) -> None:
             total += fake.seen
     assert total == 5
     fake = Fake()
-    with pytest.raises(BudgetError, match="5 calls is spent; a larger --max-calls continues"):
+    with pytest.raises(BudgetError, match=r"5 calls is spent\. Continue with a larger --max-calls"):
         ask(ledger(tmp_path, budget=Budget(max_calls=5)), call("later"), fake)
     ask(ledger(tmp_path, budget=Budget(max_calls=6)), call("later"), fake)
     assert fake.seen == 1

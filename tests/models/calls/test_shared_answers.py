@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.shared_answers import SharedAnswers
+from stepscore.models.calls.shared_folder import SharedAnswers
 
 
 def opened(folder: Path, machine: str) -> SharedAnswers:

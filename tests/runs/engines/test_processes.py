@@ -87,7 +87,7 @@ def test_an_episode_that_kills_its_workers_becomes_a_row_and_the_others_are_judg
     )
     assert [name for name, error in errors.items() if error] == ["task/e001"]
     assert errors["task/e001"] == (
-        "3 workers ended one after another while they judged this episode (killed by SIGKILL). "
+        "3 workers ended one after another while judging this episode (killed by SIGKILL). "
         "Its judge, model or video makes them crash or use too much memory."
     )
     assert run.episodes().column("instruction").to_pylist() == ["open the drawer"] * 4
@@ -143,7 +143,7 @@ def test_a_judge_that_another_process_cannot_load_is_refused_with_a_sentence(
 ) -> None:
     made = type("OfANotebook", (Asking,), {"__module__": "__main__"})
     monkeypatch.setattr(sys.modules["__main__"], "OfANotebook", made, raising=False)
-    with pytest.raises(RunError, match=r"cannot be used by another process: .*OfANotebook.*-E engine=local"):
+    with pytest.raises(RunError, match=r"cannot be used in another process: .*OfANotebook.*-E engine=local"):
         score("run", made(), workers=2)
 
 
@@ -160,7 +160,7 @@ def test_the_usual_engine_is_one_process_and_for_a_served_model_always(tmp_path:
     assert choose_engine("processes", here, None, options) == ProcessEngine(os.cpu_count() or 1)
     with pytest.raises(UnknownNameError, match="Unknown engine 'slurm'"):
         choose_engine("slurm", here, 4, options)
-    with pytest.raises(OptionError, match="workers is 0"):
+    with pytest.raises(OptionError, match="workers must be an integer from 1 to 4096, got 0"):
         stepscore.score(many(1), here, tmp_path / "run", workers=0, engine="processes")
 
 

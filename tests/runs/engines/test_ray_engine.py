@@ -205,10 +205,10 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
             pass
     monkeypatch.setattr("stepscore.runs.engines.ray_engine._check_address", lambda where: None)
     monkeypatch.setattr("ray.init", _wants_a_token)
-    wanted = pytest.raises(OptionError, match=r"at head:1 wants a token. Set RAY_AUTH_MODE=token")
+    wanted = pytest.raises(OptionError, match=r"at head:1 needs a token. Set RAY_AUTH_MODE=token")
     with wanted, connected("head:1", 2):
         pass
-    with pytest.raises(OptionError, match="workers is 0; it must be 1 to 4096"):
+    with pytest.raises(OptionError, match="workers must be an integer from 1 to 4096, got 0"):
         RayEngine(workers=0)
 
 

@@ -15,10 +15,9 @@ from stepscore._journals import Lease
 from stepscore.errors import BudgetError, ModelError
 from stepscore.models.calls.answer_cache import CallCache
 from stepscore.models.calls.attempts import Attempts, OpenAttempts, Spent
-from stepscore.models.calls.attempts_journal import AttemptsJournal
 from stepscore.models.calls.claims import CallOutcome, ClaimTable, HeldClaim, Waiter, new_owner, take_claim
 from stepscore.models.calls.options import CallOptions
-from stepscore.models.calls.shared_answers import SharedAnswers
+from stepscore.models.calls.shared_folder import AttemptsJournal, SharedAnswers
 from stepscore.models.responses import Response
 
 ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL, SHARED_ANSWERS = "attempts.sqlite", "attempts.jsonl", "answers.jsonl"

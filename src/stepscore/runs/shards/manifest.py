@@ -38,13 +38,7 @@ _NEW = re.compile(rf"\.{re.escape(MANIFEST_FILE)}\.[0-9a-f]+\.tmp")
 class Manifest:
     """The division of a run, the same for all shards of a folder.
 
-    Attributes:
-        shards: Number of shards.
-        episodes: Number of episodes of all shards.
-        ids: Hash of their ids.
-        batch: Size of the batches that are never divided.
-        source: The source as the user named it.
-        protocol: The protocol.
+    ``ids`` is a hash of all ids, ``batch`` the size of batches that are never divided, ``source`` as the user gave it.
     """
 
     shards: int
@@ -120,7 +114,7 @@ def read_manifest(run: Path) -> Manifest | None:
         time.sleep(_READ_PAUSE_S)  # another shard is writing it, on a file system without links
     content = read_json(file, RunError, max_bytes=MAX_BYTES)
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise RunError(f"{shown(file)} is not of format {FORMAT}, or was written by another program.")
+        raise RunError(f"{shown(file)} has another format than {FORMAT}, or is from another program.")
     found: Manifest = _checked(_MANIFEST, content, file)
     if not (1 <= found.shards <= MAX_SHARDS and found.episodes >= 0 and found.batch >= 1):
         raise RunError(f"{shown(file)} is damaged: {found.shards} shards of {found.episodes} episodes.")
@@ -203,10 +197,8 @@ def _check_same(run: Path, mine: Manifest, found: Manifest) -> None:
         )
     if found.cut != mine.cut:
         what = f"{found.episodes} episodes with other ids than those selected now"
-        if found.batch != mine.batch:
-            what = f"batches of {found.batch}, not {mine.batch}"
-        elif found.episodes != mine.episodes:
-            what = f"{found.episodes} episodes, but {mine.episodes} are selected now"
+        if (found.episodes, found.batch) != (mine.episodes, mine.batch):
+            what = f"{found.episodes} episodes in batches of {found.batch}, not {mine.episodes} of {mine.batch}"
         raise RunError(
             f"{shown(run)} is divided for {what}. Select the same for every shard, or choose another folder: -o RUN"
         )

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,9 +29,6 @@ from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, write_info
 from stepscore.runs.shards.merge_inputs import Part, Parts, find_parts
 from stepscore.runs.stored_tables import write_tables
-
-MAX_OPEN = 64
-"""Most journals open at a time; there may be more shards than a process may open files."""
 
 _COUNTS = ("attempts", "answered", "refused", "lost")
 
@@ -159,11 +155,16 @@ def _write_journal(path: Path, chosen: Mapping[str, Chosen], watch: Watch[Any]) 
     with (
         atomic_path(path, make_folder=True) as temporary,
         temporary.open("xb") as file,
-        _journals() as journal,
+        ExitStack() as opened,
     ):
+        # One journal is open at a time: shards have consecutive ids, and there may be more than a process may open.
+        part: Part | None = None
         for name in watch(sorted(chosen), "Writing the journal", len(chosen)):
-            part, entry = chosen[name]
-            file.write(_line(journal(part.journal), entry))
+            if chosen[name].part is not part:
+                opened.close()
+                part = chosen[name].part
+                lines = opened.enter_context(open_journal(part.journal))
+            file.write(_line(lines, chosen[name].entry))
         file.flush()
         os.fsync(file.fileno())
 
@@ -176,26 +177,6 @@ def _line(lines: IO[bytes], entry: Entry) -> bytes:
     record = read_line(lines, entry.judged_at)
     record["episode"] = read_line(lines, entry.described_at)["episode"]
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-
-
-@contextmanager
-def _journals() -> Iterator[Callable[[Path], IO[bytes]]]:
-    """Yield a function that opens a journal, and closes the least recently used one if there are too many."""
-    opened: OrderedDict[Path, IO[bytes]] = OrderedDict()
-
-    def journal(path: Path) -> IO[bytes]:
-        if path not in opened:
-            if len(opened) >= MAX_OPEN:
-                opened.popitem(last=False)[1].close()
-            opened[path] = open_journal(path)
-        opened.move_to_end(path)
-        return opened[path]
-
-    try:
-        yield journal
-    finally:
-        for file in opened.values():
-            file.close()
 
 
 def _info(
