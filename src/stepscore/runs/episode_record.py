@@ -94,12 +94,8 @@ def describe(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, De
 
 def bare(episode: Episode, error: str | None = None) -> Described:
     """Return the description of an episode with only its id and source."""
-    return _bare(episode.id, episode.source, episode.source_index, error)
-
-
-def _bare(name: str, source: str, source_index: int | None, error: str | None = None) -> Described:
-    row = episode_row(Episode(id=name, instruction="", source=source, source_index=source_index))
-    return Described(name, row, input_key(row), error)
+    row = episode_row(Episode(episode.id, "", source=episode.source, source_index=episode.source_index))
+    return Described(episode.id, row, input_key(row), error)
 
 
 async def judged(judge: Judge, episode: Episode, ask: Ask) -> Judgement:
@@ -139,7 +135,8 @@ def failed(
 
 def _unwritable(name: str, row: Row, error: Exception, spent: Row, usage: Usage | None) -> EpisodeOutcome:
     """Return the outcome of an episode whose record cannot be written; its description may be the reason."""
-    return failed(_bare(name, row["source"], row["source_index"]), error_text(error), spent, usage)
+    known = Episode(name, "", source=row["source"], source_index=row["source_index"])
+    return failed(bare(known), error_text(error), spent, usage)
 
 
 def _outcome(

@@ -98,7 +98,9 @@ class Journal:
     def __enter__(self) -> Journal:
         try:
             folder = self.path.parent
-            if self._lease_s is not None or _was_leased(folder) or keeps_locks_local(folder):
+            # A lease that was not given back: its holder may be active on another machine.
+            leased = (held := find_lease(folder)) is not None and not held.released
+            if leased or self._lease_s is not None or keeps_locks_local(folder):
                 self._take_lease()
             self._file = self._open()
             if not self._locked():
@@ -201,12 +203,6 @@ def is_being_written(path: Path, observer: LeaseObserver | None = None) -> bool:
             return not try_lock(file) or is_leased(path.parent, observer)
     except OSError:
         return is_leased(path.parent, observer)
-
-
-def _was_leased(folder: Path) -> bool:
-    """Return whether a lease of the folder was not given back; its holder may be active on another machine."""
-    held = find_lease(folder)
-    return held is not None and not held.released
 
 
 def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:

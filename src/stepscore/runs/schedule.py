@@ -107,7 +107,9 @@ class Scheduler(Generic[T]):
     def take(self, worker: int) -> Group[T] | None:
         """Return the next group for a worker; ``None`` if it has enough, or no group waits."""
         held = self._workers.get(worker)
-        if held is None or len(held.groups) >= self._most or self._holds_suspect(held):
+        if held is None or len(held.groups) >= self._most:
+            return None
+        if any(self._is_suspect(group.items) for group in held.groups.values()):
             return None
         items = self._take_waiting(alone=not held.groups)
         if items is None:
@@ -191,9 +193,6 @@ class Scheduler(Generic[T]):
     def _is_suspect(self, items: Collection[str]) -> bool:
         """Return whether a worker died with these items, perhaps because of another group."""
         return self._at_a_time > 1 and any(name in self._deaths for name in items)
-
-    def _holds_suspect(self, held: _Held[T]) -> bool:
-        return any(self._is_suspect(group.items) for group in held.groups.values())
 
     def _blame(self, group: Group[T]) -> list[T]:
         """Count a death against the items of a group; return those given up, and put the others back."""

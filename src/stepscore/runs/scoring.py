@@ -158,8 +158,14 @@ def score(
             info["status"] = "finished"
             if (saved := caches.so_far()) is not None:
                 info["prefix_cache"] = asdict(saved)
-        except BaseException as error:
-            info["status"] = _status_after(error)
+        except BudgetError:
+            info["status"] = "stopped by the budget"
+            raise
+        except KeyboardInterrupt:
+            info["status"] = "interrupted"
+            raise
+        except BaseException:
+            info["status"] = "stopped by an error"
             raise
         finally:
             try:
@@ -171,10 +177,7 @@ def score(
             finally:
                 summary.seconds = round(time.monotonic() - started, 3)
                 info |= {"last": vars(summary).copy(), "updated": _now()}
-                with (
-                    _interrupts_wait(),
-                    suppress(LeaseLostError),
-                ):  # the error that stopped the run reports it
+                with _interrupts_wait(), suppress(LeaseLostError):  # which already stopped the run
                     journal.check()
                     write_info(folder, info)
         journal.check()
@@ -219,7 +222,8 @@ def _start(
         "updated": _now(),
         "selected": len(episodes),
         "workers": workers,
-        "versions": _versions(),
+        "versions": {"stepscore": __version__, "python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in ("numpy", "pyarrow", "av")},
     }, anew
 
 
@@ -280,12 +284,6 @@ def _interrupts_wait() -> Iterator[None]:
             handler(signal.SIGINT, came[-1])
 
 
-def _status_after(error: BaseException) -> str:
-    if isinstance(error, BudgetError):
-        return "stopped by the budget"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "stopped by an error"
-
-
 def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:
     ids: set[str] = set()
     for episode in episodes:
@@ -297,8 +295,3 @@ def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    libraries = {name: importlib.metadata.version(name) for name in ("numpy", "pyarrow", "av")}
-    return {"stepscore": __version__, "python": platform.python_version(), **libraries}

@@ -49,8 +49,7 @@ def write_tables(folder: Path, judge: str, protocol: str, watch: Watch[Any] = un
 def warn_if_cut(folder: Path) -> None:
     """Warn if the journal is shorter than when the tables were made."""
     usage = _content(folder, "usage")
-    stamp = _stamp_of(usage) if usage is not None else None
-    if usage is None or stamp is None:
+    if (stamp := _stamp_of(usage)) is None:
         return
     size = journal_state(_journal(folder)).size
     if size < stamp.journal.size:
@@ -105,7 +104,7 @@ class StoredTables:
         """Make the tables of this journal again, after one of them was found damaged or replaced."""
         try:
             with locked(self._folder / LOCK_FILE):
-                stamp = _stored_stamp(self._folder)
+                stamp = _stamp_of(_content(self._folder, "usage"))
                 ours = stamp is None or stamp.journal == self._stamp.journal
                 if ours and self._stored(name) is None:
                     size = self._stamp.journal.size
@@ -163,7 +162,7 @@ def _journal(folder: Path) -> Path:
 
 def _current(folder: Path, protocol: str, asked: JournalState) -> Stamp | None:
     """Return the stamp of the stored tables if they are of this run and not older than ``asked``."""
-    stamp = _stored_stamp(folder)
+    stamp = _stamp_of(_content(folder, "usage"))
     if stamp is None or stamp.protocol != protocol or stamp.journal.size < asked.size:
         return None
     if state_at(_journal(folder), stamp.journal.size) != stamp.journal:
@@ -171,12 +170,9 @@ def _current(folder: Path, protocol: str, asked: JournalState) -> Stamp | None:
     return stamp if all((folder / f"{name}.parquet").is_file() for name in TABLES) else None
 
 
-def _stored_stamp(folder: Path) -> Stamp | None:
-    content = _content(folder, "usage")
-    return _stamp_of(content) if content is not None else None
-
-
-def _stamp_of(usage: bytes) -> Stamp | None:
+def _stamp_of(usage: bytes | None) -> Stamp | None:
+    if usage is None:
+        return None
     try:
         file = pq.ParquetFile(pa.BufferReader(usage))
         return Stamp.from_metadata(file.metadata.metadata) if file.schema_arrow.equals(USAGE) else None

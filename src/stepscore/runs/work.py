@@ -28,14 +28,7 @@ def check_workers(workers: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FinishedEpisode:
-    """A finished episode.
-
-    Attributes:
-        episode_id: Its id.
-        reused: Whether its judgement was in the journal already.
-        error: Why there is no judgement.
-        usage: The usage of its calls; ``None`` if it was reused.
-    """
+    """A finished episode: whether its judgement was in the journal, why it has none, and the usage of its calls."""
 
     episode_id: str
     reused: bool
@@ -47,17 +40,9 @@ class FinishedEpisode:
 class Work:
     """The work of one start of a run.
 
-    Attributes:
-        episodes: The episodes, taken one by one, so that a lazy listing stays lazy.
-        count: Their number.
-        judge: The judge.
-        journal: The open journal, written by this process only.
-        entries: The journal's content at the start.
-        views: The only views that the judge sees; ``None`` for all.
-        account: The account of all calls.
-        chain: Answers requests in this process.
-        options: Prices, connections and patience, for the chains of workers.
-        on_done: Called after each episode, in the calling thread.
+    ``episodes`` may be a lazy listing of ``count``. ``entries`` is the journal's content at the start. ``chain``
+    answers requests in this process, and ``options`` are for the chains of workers. ``on_done`` is called after each
+    episode, in the calling thread.
     """
 
     episodes: Iterable[Episode]

@@ -38,7 +38,7 @@ _NEW = re.compile(rf"\.{re.escape(MANIFEST_FILE)}\.[0-9a-f]+\.tmp")
 class Manifest:
     """The division of a run, the same for all shards of a folder.
 
-    ``ids`` is a hash of all ids, ``batch`` the size of batches that are never divided, ``source`` as the user gave it.
+    ``ids`` is a hash of all ids, ``batch`` the size of undivided batches, ``source`` as the user named it.
     """
 
     shards: int
@@ -198,7 +198,9 @@ def _check_same(run: Path, mine: Manifest, found: Manifest) -> None:
     if found.cut != mine.cut:
         what = f"{found.episodes} episodes with other ids than those selected now"
         if (found.episodes, found.batch) != (mine.episodes, mine.batch):
-            what = f"{found.episodes} episodes in batches of {found.batch}, not {mine.episodes} of {mine.batch}"
+            what = (
+                f"{found.episodes} episodes in batches of {found.batch}, not {mine.episodes} of {mine.batch}"
+            )
         raise RunError(
             f"{shown(run)} is divided for {what}. Select the same for every shard, or choose another folder: -o RUN"
         )
