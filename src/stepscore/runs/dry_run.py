@@ -37,21 +37,12 @@ Other models read more tokens (Qwen2.5-VL: 28 pixels) or fewer, so the estimate 
 
 @dataclass(frozen=True)
 class DryRun:
-    """The calls that a run would make.
+    """The numbers of episodes, calls, images and tokens of a run, and its cost.
 
-    Attributes:
-        episodes: Number of episodes.
-        failures: Episode id to error, for those that cannot be judged.
-        calls: Number of calls.
-        cached: Number of calls whose answer is in the cache.
-        images: Number of images sent.
-        tokens_in: Estimated input tokens; those of cached calls as the server counted them.
-        tokens_out: Most output tokens.
-        cost: Estimated cost of the calls that are not cached; ``None`` if a price is unknown.
-        price: Where the price is from.
-        counted: Number of cached calls with a real count of input tokens.
-        stopped: Episode id to error, for those whose judge could not read an unknown answer. It may read a real one,
-            and make more calls.
+    ``failures`` maps ids of episodes that cannot be judged to errors. In ``stopped`` are those whose judge could not
+    read an unknown answer; it may read a real one, and make more calls. Input tokens are estimates, except those of
+    the ``counted`` cached calls; output tokens are upper bounds. ``cost`` excludes cached calls and is ``None`` if a
+    price is unknown.
     """
 
     episodes: int
@@ -81,14 +72,7 @@ def dry_run(
 ) -> DryRun:
     """Count the calls that judging these episodes would make. Decodes nothing and sends nothing.
 
-    Args:
-        episodes: The episodes.
-        judge: The judge.
-        call_options: Prices and cache, as for the run itself.
-        views: The only views that the judge sees.
-
-    Raises:
-        CapabilityError: The model cannot do what the judge needs, as in the run itself.
+    It raises errors that would stop the run itself, such as CapabilityError.
     """
     cache = CallCache(call_options.cache_path) if judge.models and call_options.cache else None
     models = {id(model): _ModelCalls(model, call_options.price(model), cache) for model in judge.models}

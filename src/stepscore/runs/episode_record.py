@@ -53,14 +53,9 @@ class EpisodeTask(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeOutcome:
-    """The outcome of one episode.
+    """The outcome of one episode: its description, and its record unless that in the journal is still valid.
 
-    Attributes:
-        id: Its id.
-        row: Its description.
-        record: Its record for the journal; ``None`` if the one in the journal is still valid.
-        usage: The usage of its calls.
-        stopped: An error that stops the run; there is no record then.
+    ``stopped`` is an error that stops the run; there is no record then.
     """
 
     id: str

@@ -48,15 +48,10 @@ LEASED_FILES = ("attempts.jsonl", "answers.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An episode's latest lines in the journal.
+    """An episode's latest judgement and description in the journal, by byte offset.
 
-    Attributes:
-        judged_at: Byte offset of its latest judgement.
-        described_at: Byte offset of its latest description.
-        key: Hash of the judge's input, from :func:`input_key`.
-        description: Hash of the description, which shows changed labels.
-        failed: Whether the judgement is an error.
-        channels: Names of its curve's channels.
+    ``key`` is the hash of the judge's input (:func:`input_key`), ``description`` that of the description, which shows
+    changed labels, and ``channels`` are those of the curve.
     """
 
     judged_at: int
@@ -205,13 +200,20 @@ def is_being_written(path: Path, observer: LeaseObserver | None = None) -> bool:
         return is_leased(path.parent, observer)
 
 
-def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:
-    """Return the checked record at a byte offset that :func:`index` found."""
-    file.seek(offset)
-    try:
-        return checked_record(_decoded(file.readline(MAX_LINE_BYTES + 1)))
-    except ValueError as error:
-        raise RunError(f"{shown(file.name)} changed while it was read: {error}.") from error
+def read_record(file: IO[bytes], entry: Entry) -> dict[str, Any]:
+    """Return the checked record of an entry from :func:`index`, with the latest description."""
+
+    def read(offset: int) -> dict[str, Any]:
+        file.seek(offset)
+        try:
+            return checked_record(_decoded(file.readline(MAX_LINE_BYTES + 1)))
+        except ValueError as error:
+            raise RunError(f"{shown(file.name)} changed while it was read: {error}.") from error
+
+    record = read(entry.judged_at)
+    if entry.described_at != entry.judged_at:
+        record["episode"] = read(entry.described_at)["episode"]
+    return record
 
 
 def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:

@@ -81,13 +81,9 @@ class _RemoteWaiter:
 
 
 class Owner:
-    """Does the work of a run with the workers of a pool.
+    """Does the work of a run with a pool of workers, each of which judges ``at_a_time`` groups at a time.
 
-    Args:
-        work: The work.
-        pool: Starts workers.
-        workers: How many; a function is called regularly and may return more than before.
-        at_a_time: Groups that each worker judges at a time.
+    ``workers`` is their number; if it is a function, it is called regularly and may return more than before.
     """
 
     def __init__(

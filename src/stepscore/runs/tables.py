@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from stepscore._reading import shown
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import RunError
-from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
+from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_record, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
 from stepscore.runs.records import RESERVED_COLUMNS
 
@@ -146,15 +147,7 @@ def build_tables(
     sinks: Mapping[str, Sink],
     watch: Watch[Any] = unwatched,
 ) -> Stamp:
-    """Make all tables and return their stamp.
-
-    Args:
-        journal: The journal; it may grow meanwhile.
-        size: The bytes of it to read.
-        judge: The judge's name.
-        protocol: The protocol's hash.
-        sinks: Where each table is written.
-        watch: Shows the progress.
+    """Write all tables from the first ``size`` bytes of a journal, which may grow meanwhile; return their stamp.
 
     Raises:
         RunError: A line of the journal is damaged.
@@ -207,19 +200,10 @@ def _channels(journal: Path, entries: Mapping[str, Entry]) -> set[str]:
 def _batches(
     lines: IO[bytes], entries: Mapping[str, Entry], watch: Watch[Any]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the records in batches, by episode id, each with its latest description."""
-    batch = []
-    for name in watch(sorted(entries), "Writing tables", len(entries)):
-        entry = entries[name]
-        record = read_line(lines, entry.judged_at)
-        if entry.described_at != entry.judged_at:
-            record["episode"] = read_line(lines, entry.described_at)["episode"]
-        batch.append(record)
-        if len(batch) == EPISODES_PER_BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    """Yield the records in batches, by episode id."""
+    names = iter(watch(sorted(entries), "Writing tables", len(entries)))
+    while batch := list(islice(names, EPISODES_PER_BATCH)):
+        yield [read_record(lines, entries[name]) for name in batch]
 
 
 def _tables_of(

@@ -20,14 +20,7 @@ from stepscore.types import Judgement
 
 @dataclass(frozen=True)
 class Worker:
-    """Judges groups of episodes in a running event loop.
-
-    Attributes:
-        judge: The judge.
-        views: The only views that the judge sees; ``None`` for all.
-        chain: Answers its requests.
-        threads: Read the descriptions of episodes.
-    """
+    """Judges groups of episodes in a running event loop; ``threads`` read the descriptions of episodes."""
 
     judge: Judge
     views: Sequence[str] | None

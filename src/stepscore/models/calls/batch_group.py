@@ -22,14 +22,10 @@ class SendsPasses(Protocol):
 
 @dataclass(eq=False)
 class GroupAsk:
-    """A request of one of a group's episodes, until its judge continues.
+    """A request of the episode at a place of a group, until its judge continues.
 
-    Attributes:
-        group: The group.
-        place: The episode's place in the group.
-        busy: Whether it may still join a pass or be followed by another request: it is being looked up, decoded or
-            answered.
-        waiting: While it waits for a pass, the layer that sends the pass, and that layer's record of the request.
+    It is ``busy`` while it is looked up, decoded or answered, and may still join a pass or be followed by another
+    request. While it waits for a pass, ``waiting`` holds the layer that sends the pass, and its record of it.
     """
 
     group: BatchGroup

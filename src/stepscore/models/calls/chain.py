@@ -65,13 +65,9 @@ def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[C
 
 
 class CallChain:
-    """Answers the requests of a run's judges.
+    """Answers the requests of a run's judges, those without a model by ``default``.
 
-    Args:
-        account: The account of the run.
-        options: Prices, connections and patience.
-        default: The model for requests that name none.
-        forward: In a worker, returns the layer after Decoding for a served model.
+    In a worker, ``forward`` returns the layer after Decoding for a served model.
     """
 
     def __init__(

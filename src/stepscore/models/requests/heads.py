@@ -25,13 +25,9 @@ from stepscore.models.responses import (
 class PredictStages(TypedRequest[StagePredictions]):
     """Stage and progress at frames of a video, by a trained stage-aware reward model (``sarm/``).
 
-    Attributes:
-        videos: The same timestamps in each of the checkpoint's views, in its order.
-        instruction: The robot's instruction.
-        task: The trained task whose stages count.
-        frames: Positions in the videos to score; ``None`` for all.
-        decode: How stage probabilities become progress: ``"argmax"`` or ``"expected"``.
-        state: The robot's state at each frame, if the checkpoint takes it.
+    ``videos`` has the same timestamps in each of the checkpoint's views, in its order; ``frames`` are the positions
+    to score, ``None`` for all. ``task`` is the trained task whose stages count, and ``decode`` says how their
+    probabilities become progress: ``"argmax"`` or ``"expected"``. ``state`` is the robot's at each frame.
     """
 
     videos: tuple[VideoFrames | DecodedMedia, ...]

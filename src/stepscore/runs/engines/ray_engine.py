@@ -14,7 +14,6 @@ from typing import Any
 from stepscore._extras import check_extra
 from stepscore._reading import shown
 from stepscore.errors import OptionError
-from stepscore.judges import Judge
 from stepscore.runs.engines.ray_workers import Needs, RayPool, plan
 from stepscore.runs.owner import Owner
 from stepscore.runs.remote_worker import pack_work
@@ -60,24 +59,16 @@ class RayEngine:
                 resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
                 return plan(work.judge, self.workers, resources)
 
-            at_a_time = self._at_a_time(work.judge, placement()[0])
+            at_a_time = IN_FLIGHT if work.judge.models else 1
+            if any(model.capabilities.served for model in work.judge.models):
+                at_a_time = -(-self.connections // placement()[0])  # enough to keep all connections busy
             pool = RayPool(pack_work(work, at_a_time, cloudpickle.dumps), placement)
             Owner(work, pool, pool.wanted, at_a_time).run()
-
-    def _at_a_time(self, judge: Judge, workers: int) -> int:
-        """Return how many groups a worker judges at a time: enough that models and connections do not wait."""
-        if any(model.capabilities.served for model in judge.models):
-            return -(-self.connections // workers)
-        return IN_FLIGHT if judge.models else 1
 
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a Ray cluster for the duration of a block, unless this process is connected already.
-
-    Raises:
-        OptionError: There is no cluster at the address.
-    """
+    """Connect to a Ray cluster for the duration of a block, unless this process is connected already."""
     # No usage statistics are sent; Ray reads this when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray

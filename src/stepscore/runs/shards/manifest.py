@@ -70,10 +70,6 @@ def begin_shard(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: 
     """Return the folder of a shard; write the manifest of its run, or check that it agrees with the one there.
 
     Of shards that start at the same time one writes the manifest, and the others read it.
-
-    Raises:
-        RunError: The folder is divided differently, or holds something else.
-        ProtocolMismatchError: It is divided for another protocol.
     """
     if find_manifest(run, shard, part, protocol, source) is None:
         _check_new(run)
@@ -87,12 +83,7 @@ def begin_shard(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: 
 
 
 def find_manifest(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: str) -> Manifest | None:
-    """Return the manifest of a run folder after checking that the shard belongs to it; ``None`` without one.
-
-    Raises:
-        RunError: The folder is divided differently.
-        ProtocolMismatchError: It is divided for another protocol.
-    """
+    """Return the manifest of a run folder after checking that the shard belongs to it; ``None`` without one."""
     found = read_manifest(run)
     if found is not None:
         _check_same(run, _manifest(shard, part, protocol, source), found)

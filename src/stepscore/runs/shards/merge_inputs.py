@@ -22,15 +22,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Part:
-    """A run, or one shard of a run.
-
-    Attributes:
-        folder: Its folder.
-        info: Its ``run.json``.
-        entries: The entries of its journal.
-        name: Its folder, or shard and folder, for messages.
-        content: The planned content of a shard, if its folder says.
-    """
+    """A run, or one shard of a run with its planned content; ``name`` is for messages."""
 
     folder: Path
     info: Mapping[str, Any]

@@ -22,7 +22,7 @@ from stepscore._reading import shown
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import OptionError, RunError
 from stepscore.models.calls import log_wait
-from stepscore.runs.journal import Entry, Journal, open_journal, read_line
+from stepscore.runs.journal import Entry, Journal, open_journal, read_record
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.record_schema import amount_or_none, count_or_none
 from stepscore.runs.run import Run, open_run
@@ -42,16 +42,10 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Merged:
-    """The result of a merge.
+    """The result of a merge: numbers of parts and of their episodes (failed, in several parts), and the run.
 
-    Attributes:
-        run: The merged run; ``None`` if something is missing and ``partial`` was not set.
-        parts: Number of merged runs or shards.
-        episodes: Number of their episodes.
-        failed: Number of episodes without a judgement.
-        duplicates: Number of episodes in several parts.
-        conflicts: A sentence for each id with different recordings, instructions or subgoals.
-        gaps: A sentence for each missing thing.
+    There is no run if something is missing and ``partial`` was not set. ``gaps`` has a sentence for everything that
+    is missing, and ``conflicts`` one for each id with different recordings, instructions or subgoals.
     """
 
     run: Run | None
@@ -174,8 +168,7 @@ def _line(lines: IO[bytes], entry: Entry) -> bytes:
     if entry.described_at == entry.judged_at:
         lines.seek(entry.judged_at)
         return lines.readline(MAX_LINE_BYTES)
-    record = read_line(lines, entry.judged_at)
-    record["episode"] = read_line(lines, entry.described_at)["episode"]
+    record = read_record(lines, entry)
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
