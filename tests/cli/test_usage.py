@@ -128,7 +128,7 @@ def test_a_long_wait_is_said_on_a_line_without_markup(
     assert said[0].startswith(
         "openai-api/tiny: the server does not answer; next attempt in 60 s (the server asks for"
     )
-    assert "-E patience changes it" in said[0]
+    assert "change this with -E patience" in said[0]
 
 
 @pytest.mark.parametrize(

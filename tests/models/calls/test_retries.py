@@ -75,7 +75,7 @@ def test_a_server_that_restarts_fails_no_call(tmp_path: Path, seconds: float, er
     # All twenty meet it away once; from then on one at a time looks, ever less often.
     assert server.tried <= 20 + 20 + 6 + seconds / MAX_PROBE_WAIT_S
     assert "m: the server does not answer; next attempt in" in lines[0]
-    assert "-E patience changes it" in lines[0]
+    assert "change this with -E patience" in lines[0]
     assert "the server answers again after" in lines[-1]
 
 

@@ -80,7 +80,8 @@ class PredictProgress(PromptRequest[ProgressPredictions]):
         arrays = [np.asarray(array, dtype=np.float64) for array in values]
         if any(array.shape != (self.video_frames,) for array in arrays):
             return None
-        return ProgressPredictions(*map(probabilities, arrays), tokens_in=count_of(response.tokens_in))
+        progress, success, spread = map(probabilities, arrays)
+        return ProgressPredictions(progress, success, spread, count_of(response.tokens_in))
 
 
 @dataclass(frozen=True)
