@@ -1,4 +1,4 @@
-"""Files that grow by whole lines, and leases of the folders they are in; for all rooms."""
+"""Files that grow by whole lines, and leases of their folders."""
 
 from stepscore._journals.found_leases import LEASE_S, Held, LeaseObserver, find_lease, is_leased
 from stepscore._journals.leases import Lease, new_file, take_lease
