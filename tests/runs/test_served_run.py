@@ -186,7 +186,7 @@ def test_a_limit_in_money_holds(tmp_path: Path) -> None:
 def test_a_limit_in_money_without_a_price_is_refused_before_anything_starts(tmp_path: Path) -> None:
     model, call_options = MockModel("x"), spend(tmp_path, budget=Budget(max_cost=1.0))
     for judge in (Asker(model), Cascade("constant", Asker(model))):
-        with pytest.raises(OptionError, match="needs the price of mock/x"):
+        with pytest.raises(OptionError, match="needs a price for mock/x"):
             stepscore.score(many(3), judge, out=tmp_path / "run", call_options=call_options)
     assert not model.requests
     assert not (tmp_path / "run").exists()
@@ -373,7 +373,7 @@ class Modelless(Goals):
 
 def test_a_judge_without_its_model_says_so(tmp_path: Path) -> None:
     run = stepscore.score(many(1), Modelless(MockModel("x")), out=tmp_path / "run")
-    assert "give it one (--model)" in run.judgements().column("error")[0].as_py()
+    assert "needs a model. Set --model" in run.judgements().column("error")[0].as_py()
 
 
 def test_wrong_spending_is_refused(tmp_path: Path) -> None:
