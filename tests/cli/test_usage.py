@@ -177,7 +177,7 @@ def test_one_price_is_never_taken_for_both(
         assert f"free: -E price-{missing}=0" in capfd.readouterr().err, words
         assert not Path(out).exists()
     prices = {f"price_{given}": 1.0}
-    with pytest.raises(OptionError, match=f"without price_{missing}"):
+    with pytest.raises(OptionError, match=f"needs price_{missing} too"):
         CallOptions(**prices)  # type: ignore[arg-type]
     assert CallOptions(**prices, **{f"price_{missing}": 0.0})  # type: ignore[arg-type]
 

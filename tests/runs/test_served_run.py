@@ -175,7 +175,7 @@ def test_a_limit_in_money_holds(tmp_path: Path) -> None:
         judge = Asker(OpenAIModel("tiny", base_url=server.url), frames=1)
         # A question may read about 16,500 tokens and write 512: at most 2.2 cents. It really costs 0.01.
         call_options = spend(tmp_path, budget=Budget(max_cost=0.024), price_in=1.0, price_out=10.0)
-        with pytest.raises(BudgetError, match="--max-cost continues"):
+        with pytest.raises(BudgetError, match="Continue with a larger --max-cost"):
             stepscore.score(many(100), judge, out=tmp_path / "run", workers=2, call_options=call_options)
         asked = server.stats()["total"]
     paid = Attempts(tmp_path / "run" / "attempts.sqlite").spent()[1]
@@ -377,7 +377,7 @@ def test_a_judge_without_its_model_says_so(tmp_path: Path) -> None:
 
 
 def test_wrong_spending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="connections is 0"):
+    with pytest.raises(OptionError, match="connections must be an integer from 1 to 4096, got 0"):
         stepscore.score(
             many(1), Goals(MockModel("x")), tmp_path / "run", call_options=CallOptions(connections=0)
         )
