@@ -202,6 +202,6 @@ def test_a_command_that_the_budget_stops_ends_with_1_and_names_the_budget(
 def test_money_that_is_left_of_a_larger_budget_is_named_with_that_budget() -> None:
     left = Budget(max_cost=0.25, given=Budget(max_cost=1.0))
     assert left.spent_cost(0.5, 0.05).startswith(
-        "The next call may cost 0.5000, and 0.2000 of the budget of 1.0000 is left;"
+        "The next call may cost 0.5000, and 0.2000 of the budget of 1.0000 is left."
     )
     assert "0.0500 of 0.2500 is spent" in Budget(max_cost=0.25).spent_cost(0.5, 0.05)

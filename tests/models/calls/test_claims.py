@@ -160,7 +160,7 @@ def test_a_cache_that_breaks_while_a_claim_is_held_does_not_hide_the_answer(tmp_
             raise RunError("the disk is full")
 
     async def hold() -> str:
-        held = await take_claim(Breaking(), "k", "me")  # type: ignore[arg-type]
+        held = await take_claim(Breaking(), "k", "me")
         held.give_back()
         return "answer"
 

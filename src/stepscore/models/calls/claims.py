@@ -14,15 +14,11 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from stepscore._locks import has_ended
 from stepscore.errors import RunError
 from stepscore.models.responses import Response
-
-if TYPE_CHECKING:
-    from stepscore.models.calls.answer_cache import CallCache
-    from stepscore.models.calls.shared_folder import SharedAnswers
 
 CLAIM_S = 30.0
 """Seconds until a claim expires unless it is renewed."""
@@ -111,6 +107,16 @@ class ClaimTable:
         await asyncio.gather(*ends)
 
 
+class SharedClaims(Protocol):
+    """The methods of the call cache that hold claims; see :class:`CallCache`."""
+
+    def claim(self, key: str, owner: str, until: float) -> bool:
+        """Claim a key or renew a claim; ``False`` if another owner holds it."""
+
+    def release(self, key: str, owner: str) -> None:
+        """Give a claim back."""
+
+
 def new_owner() -> str:
     """Return a unique name for one user of a cache: its machine, process and a random number."""
     return f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
@@ -128,7 +134,7 @@ def is_dead(owner: str) -> bool:
 class HeldClaim:
     """A claim in the cache, renewed by a task until it is given back."""
 
-    def __init__(self, table: CallCache | SharedAnswers, key: str, owner: str) -> None:
+    def __init__(self, table: SharedClaims, key: str, owner: str) -> None:
         self._table, self._key, self._owner = table, key, owner
         self._renewing = asyncio.create_task(self._renew())
 
@@ -145,9 +151,7 @@ class HeldClaim:
                 self._table.claim(self._key, self._owner, time.time() + CLAIM_S)
 
 
-async def take_claim(
-    table: CallCache | SharedAnswers, key: str, owner: str, waiter: Waiter | None = None
-) -> HeldClaim:
+async def take_claim(table: SharedClaims, key: str, owner: str, waiter: Waiter | None = None) -> HeldClaim:
     """Return the claim on a key, after waiting while another process holds it; ``waiter`` is paused meanwhile."""
     wait = 0.01
     while not table.claim(key, owner, time.time() + CLAIM_S):

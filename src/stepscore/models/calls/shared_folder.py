@@ -80,7 +80,7 @@ class SharedAnswers:
 
     def __init__(self, cache: CallCache, path: Path, check: Callable[[], None] = lambda: None) -> None:
         self.path, self._cache = path, cache
-        self.claim, self.release = cache.claim, cache.release
+        self.claim, self.release = cache.claim, cache.release  # claims stay on one machine
         self._lines = LineFile(path, check=check, sync=True)
         self._lines.drop_torn_line()
         self._offsets: dict[str, int] = {}
