@@ -137,7 +137,7 @@ class Journal:
         """Lock the file, also under a lease, against processes without one; without locks, take a lease."""
         assert self._file is not None
         try:
-            for _ in range(_LOCK_TRIES):  # a process that tests the lock holds it for a moment
+            for _ in range(_LOCK_TRIES):  # a process that tests the lock holds it briefly
                 if try_lock(self._file.file):
                     return True
                 time.sleep(RETRY_S)
