@@ -37,7 +37,7 @@ COMMON = {
     "errors",
     "registry",
     "_files",
-    "_appending",
+    "_journals",
     "_local_modules",
     "_locks",
     "_options",

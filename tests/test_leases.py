@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from stepscore import _locks
-from stepscore._appending import Lease, LeaseObserver, find_lease, found_leases, is_leased, take_lease
-from stepscore._appending import leases as _leases
+from stepscore._journals import Lease, LeaseObserver, find_lease, found_leases, is_leased, take_lease
+from stepscore._journals import leases as _leases
 from stepscore.errors import LeaseLostError, RunError
 from stepscore.runs.journal import Journal, is_being_written
 
@@ -90,7 +90,7 @@ def test_another_machine_waits_for_a_lease_that_is_not_renewed(
     second = take_lease(tmp_path, 0.6, on_wait=said.append)
     assert second.taken_over
     assert len(said) == 1
-    assert "If that has died, the lease ends in " in said[0]
+    assert "If it has died, the lease expires in " in said[0]
     assert not first.holds()
     second.release()
 
@@ -287,7 +287,7 @@ def test_a_lease_with_a_time_in_the_future_is_over_after_its_term(tmp_path: Path
     said: list[str] = []
     lease = take_lease(tmp_path, on_wait=said.append)
     assert (lease.number, lease.taken_over) == (4, True)
-    assert [re.findall(r"the lease ends in (\d+) s", line) for line in said] in ([["0"]], [["1"]])
+    assert [re.findall(r"the lease expires in (\d+) s", line) for line in said] in ([["0"]], [["1"]])
     lease.release()
 
 

@@ -115,7 +115,7 @@ class Simulation:
         self.names = [f"e{number:06d}" for number in range(setup.episodes)]
         self.poison = set(self.rng.choice(self.names, min(setup.poison, setup.episodes), replace=False))
         groups = ([(name, name)] for name in self.names)
-        self.scheduler = Scheduler(groups, lease_s=LEASE_S, clock=lambda: self.now)
+        self.scheduler = Scheduler(groups, silence_s=LEASE_S, clock=lambda: self.now)
         self.alive: dict[int, _Worker] = {}
         self.known: set[int] = set()
         self.numbers, self.order = itertools.count(1), itertools.count()

@@ -1,6 +1,6 @@
-"""Locks between processes, each on a file; the system releases one when the process that holds it dies.
+"""Locks between processes, each on a file; the system releases a lock when its process dies.
 
-A lock file is never removed: another process may already wait for it.
+A lock file is never removed, because another process may be waiting for it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import IO
 
 RETRY_S = 0.05
-"""Seconds between two tries of a lock, where the system cannot wait for it."""
+"""Seconds between two tries of a lock, on systems that cannot wait for it."""
 
 NO_LOCKS = frozenset(
     getattr(errno, name)
     for name in ("ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EPROTONOSUPPORT")
     if hasattr(errno, name)
 )
-"""Errors of file systems that have no locks, as NFS without its lock service."""
+"""Errors of file systems without locks, such as NFS without its lock service."""
 
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Lock an open file; return ``False`` where another process holds its lock. Other failures are OSErrors."""
+    """Lock an open file; return ``False`` if another process holds the lock. Other failures raise OSError."""
     try:
         _lock(file.fileno(), wait=False)
     except OSError as error:
@@ -40,9 +40,9 @@ def try_lock(file: IO[bytes]) -> bool:
 
 
 def keeps_locks_local(folder: Path) -> bool:
-    """Return whether a folder is on a network file system whose locks another machine does not see.
+    """Return whether a folder is on a network file system whose locks other machines do not see.
 
-    Nothing fails there: both machines get the lock. Known of Linux alone, by how the file system is mounted.
+    No error shows this: both machines get the lock. Only Linux tells, by the mount options.
     """
     try:
         device = os.stat(folder).st_dev
@@ -54,7 +54,7 @@ def keeps_locks_local(folder: Path) -> bool:
 
 
 def _is_local_lock(mount: str) -> bool:
-    """Return whether a line of ``mountinfo`` is of a file system that keeps its locks to itself."""
+    """Return whether a line of ``mountinfo`` describes a file system with local locks."""
     kind, _, options = mount.partition(" - ")[2].partition(" ")
     found = set(options.rpartition(" ")[2].split(","))
     if kind in ("nfs", "nfs4", "lustre"):
@@ -63,7 +63,7 @@ def _is_local_lock(mount: str) -> bool:
 
 
 def has_ended(process: int) -> bool:
-    """Return whether a process of this machine has ended; where that cannot be known, not."""
+    """Return whether a process of this machine has ended; ``False`` if that is unknown."""
     if sys.platform == "win32" or not 0 < process < 10**9:
         return False
     try:
@@ -71,18 +71,18 @@ def has_ended(process: int) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        return False  # it is there, and someone else's
+        return False  # it exists and belongs to another user
     return False
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that exists for this alone; made if it is not there.
+    """Hold the lock of a dedicated file, created if missing, for the duration of a block.
 
     Raises:
-        OSError: The file cannot be made, opened or locked, or is no regular file.
+        OSError: The file cannot be created, opened or locked, or is not a regular file.
     """
-    # Not followed and not waited for: whoever made the folder may have put a link or a pipe there.
+    # The folder is untrusted: follow no link, and wait for no pipe.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags, 0o666)
     try:
@@ -98,7 +98,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int, *, wait: bool) -> None:
-        # A byte far past the end: locks are mandatory here, and readers must not be kept out.
+        # A byte far past the end: Windows locks are mandatory, and must not keep out readers.
         os.lseek(descriptor, 1 << 40, os.SEEK_SET)
         while True:
             try:

@@ -212,7 +212,7 @@ class TestJudge:
             "judge", toys, *who, "-o", tmp_path / "r", "-E", "cache=false", "--limit", 3, "--max-cost", 1
         )
         assert result.returncode == 2
-        assert result.stderr.count("needs the price of mock/x") == 1
+        assert result.stderr.count("needs a price for mock/x") == 1
         assert not (tmp_path / "r").exists()
 
     def test_another_protocol_in_the_same_folder_is_refused(self, toys: Path, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_judge_does_not_write_through_a_link(
     (tmp_path / "r" / name).symlink_to(outside)
     capsys.readouterr()
     assert run(words) == 2
-    assert "is a link to another file" in capsys.readouterr().err.splitlines()[-1]
+    assert "is a link, and the file it points to would be changed" in capsys.readouterr().err.splitlines()[-1]
     assert outside.read_text() == "no newline at its end"
 
 

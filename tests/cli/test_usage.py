@@ -126,9 +126,9 @@ def test_a_long_wait_is_said_on_a_line_without_markup(
     said = [line for line in capfd.readouterr().err.splitlines() if "next attempt in" in line]
     assert said
     assert said[0].startswith(
-        "openai-api/tiny: the server does not answer now; next attempt in 60 s (the server asks for"
+        "openai-api/tiny: the server does not answer; next attempt in 60 s (the server asks for"
     )
-    assert "-E patience changes it" in said[0]
+    assert "change this with -E patience" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_one_price_is_never_taken_for_both(
         assert f"free: -E price-{missing}=0" in capfd.readouterr().err, words
         assert not Path(out).exists()
     prices = {f"price_{given}": 1.0}
-    with pytest.raises(OptionError, match=f"without price_{missing}"):
+    with pytest.raises(OptionError, match=f"needs price_{missing} too"):
         CallOptions(**prices)  # type: ignore[arg-type]
     assert CallOptions(**prices, **{f"price_{missing}": 0.0})  # type: ignore[arg-type]
 
@@ -196,12 +196,12 @@ def test_a_command_that_the_budget_stops_ends_with_1_and_names_the_budget(
         assert run([*words, "-o", str(tmp_path / words[0])]) == 1, capfd.readouterr().err
         printed = capfd.readouterr().err
         assert f"Stopped: The budget of {words[-1]} calls is spent" in printed
-        assert "a larger --max-calls continues" in printed
+        assert "Continue with a larger --max-calls" in printed
 
 
 def test_money_that_is_left_of_a_larger_budget_is_named_with_that_budget() -> None:
     left = Budget(max_cost=0.25, given=Budget(max_cost=1.0))
     assert left.spent_cost(0.5, 0.05).startswith(
-        "The next call may cost 0.5000, and 0.2000 of the budget of 1.0000 is left;"
+        "The next call may cost 0.5000, and 0.2000 of the budget of 1.0000 is left."
     )
     assert "0.0500 of 0.2500 is spent" in Budget(max_cost=0.25).spent_cost(0.5, 0.05)

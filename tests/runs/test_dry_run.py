@@ -107,7 +107,7 @@ def test_every_call_is_counted_and_priced_by_the_model_it_is_put_to() -> None:
     assert alone[1].cost
     assert both.cost == pytest.approx(alone[0].cost + alone[1].cost)
     mixed = dry_run(episodes(), Cascade(Asks(cheap), Asks(MockModel("x"))), CallOptions(cache=False))
-    assert (mixed.cost, mixed.price) == (None, "not known for mock/x: give -E price-in and -E price-out")
+    assert (mixed.cost, mixed.price) == (None, "not known for mock/x: set -E price-in and -E price-out")
 
 
 def test_who_asks_no_model_costs_nothing() -> None:

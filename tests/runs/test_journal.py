@@ -14,9 +14,9 @@ import pytest
 import stepscore
 from stepscore._locks import try_lock
 from stepscore.errors import RunError
-from stepscore.runs.journal import Journal, index, is_being_written
+from stepscore.runs.journal import Journal, index, is_being_written, journal_state
 from stepscore.runs.protocol import protocol_of
-from stepscore.runs.stored_tables import tables_are_current
+from stepscore.runs.stored_tables import _current
 from stepscore.runs.tables import TABLES
 from tests.fakes import episode
 from tests.paths import ROOT
@@ -34,7 +34,8 @@ def test_a_torn_last_line_is_dropped_and_judged_again(tmp_path: Path, cut: int) 
     journal = run / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
     assert len(index(journal)) == 5
-    assert not tables_are_current(run, protocol_of(stepscore.get_judge("linear-time")).hash)
+    protocol = protocol_of(stepscore.get_judge("linear-time")).hash
+    assert _current(run, protocol, journal_state(journal)) is None
     assert stepscore.open_run(run).judgements().num_rows == 5
     made(tmp_path)
     assert len(index(journal)) == 6
@@ -53,7 +54,7 @@ def test_a_journal_that_was_cut_is_warned_of_when_the_run_is_opened_and_when_it_
     run = made(tmp_path)
     cut_to(run / "journal.jsonl", 4)
     with pytest.warns(
-        UserWarning, match=r"journal\.jsonl is shorter .* for 6 episodes\)\. Something else cut it"
+        UserWarning, match=r"journal\.jsonl is shorter .* for 6 episodes\): something else cut it"
     ):
         assert stepscore.open_run(run).count == 4
     with warnings.catch_warnings():
@@ -74,11 +75,11 @@ def test_a_journal_that_is_cut_while_it_is_written_is_warned_of_and_keeps_whole_
     with Journal(path) as journal:
         journal.append(last | {"id": "new"})
         cut_to(path, 2, more)
-        with pytest.warns(UserWarning, match=r"has lost its last \d+ bytes while this process was writing"):
+        with pytest.warns(UserWarning, match=r"lost its last \d+ bytes while this process was writing"):
             journal.append(last | {"id": "newer"})
         assert list(index(path)) == ["e0", "e1", "newer"]
         cut_to(path, 1)
-        with pytest.warns(UserWarning, match=r"has lost its last \d+ bytes"):
+        with pytest.warns(UserWarning, match=r"lost its last \d+ bytes"):
             journal.check()
 
 

@@ -139,7 +139,7 @@ def test_a_field_that_is_missing_is_unknown_or_named(path: tuple[Any, ...], tmp_
     if path[0] in SERVERS and len(path) > 1:
         assert not message
     elif message:
-        assert str(path[0]) in message or "is described before it was judged" in message
+        assert str(path[0]) in message or "which was not judged before" in message
 
 
 @pytest.mark.parametrize("name", ["calls", "attempts", "images", "tokens_in", "tokens_out", "cached"])
@@ -185,11 +185,11 @@ def test_a_line_that_is_no_record_is_named_with_its_number(line: bytes, why: str
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"time_s": [0.0, 1.0]}, "2 times, and 3 of 'progress'"),
+        ({"time_s": [0.0, 1.0]}, "2 times, but 3 values of 'progress'"),
         ({"time_s": [0.0, 2.0, 1.0]}, "should be increasing"),
         ({"progress": [0.0, 1.5, None]}, "judgement.curve.progress.1"),
-        ({"channels": {"time_s": [0.0, 0.0, 0.0]}}, "'time_s' is a column already"),
-        ({"channels": {"raw": [0.0]}}, "1 of 'raw'"),
+        ({"channels": {"time_s": [0.0, 0.0, 0.0]}}, "'time_s' is the name of another column"),
+        ({"channels": {"raw": [0.0]}}, "1 values of 'raw'"),
     ],
 )
 def test_a_curve_that_is_none_is_refused(change: dict[str, Any], message: str) -> None:
@@ -203,7 +203,7 @@ def test_a_curve_that_is_none_is_refused(change: dict[str, Any], message: str) -
 def test_a_description_of_an_episode_that_was_never_judged_is_named(tmp_path: Path) -> None:
     described = {name: record()[name] for name in ("id", "episode")}
     (tmp_path / "j").write_text(json.dumps(described) + "\n")
-    with pytest.raises(RunError, match="'e0' is described before it was judged"):
+    with pytest.raises(RunError, match="it describes episode 'e0', which was not judged before"):
         index(tmp_path / "j")
 
 

@@ -123,7 +123,7 @@ class TestLabelledProgress:
     @pytest.mark.parametrize(
         ("points", "message"),
         [
-            ({"time_s": [0.0], "progress": [0.1, 0.2]}, "1 times, and 2 values"),
+            ({"time_s": [0.0], "progress": [0.1, 0.2]}, "1 times, but 2 values"),
             ({"time_s": [1.0, 1.0], "progress": [0.1, 0.2]}, "Times should be increasing"),
             ({"time_s": [1.0], "progress": [1.5]}, "less than or equal to 1"),
         ],

@@ -148,7 +148,7 @@ def test_a_result_that_was_lost_on_the_way_is_noticed_and_one_not_yet_received_i
 
 def test_a_worker_that_is_not_heard_is_overdue_unless_it_has_nothing_to_do() -> None:
     clock = Clock()
-    scheduler = Scheduler(grouped(1), lease_s=60, clock=clock)
+    scheduler = Scheduler(grouped(1), silence_s=60, clock=clock)
     scheduler.join(1)
     scheduler.join(2)
     given(scheduler, 1)

@@ -127,7 +127,7 @@ def test_a_folder_that_is_no_run_is_not_written_into(tmp_path: Path) -> None:
 
 
 def test_two_episodes_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="Two episodes are called 'e'"):
+    with pytest.raises(RunError, match="Two episodes have the id 'e'"):
         stepscore.score([episode(), episode()], Counting(), out=tmp_path / "run")
 
 

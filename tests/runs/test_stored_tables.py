@@ -14,7 +14,8 @@ import pytest
 
 import stepscore
 from stepscore.runs import Run, stored_tables
-from stepscore.runs.stored_tables import tables_are_current, write_tables
+from stepscore.runs.journal import journal_state
+from stepscore.runs.stored_tables import _current, write_tables
 from stepscore.runs.tables import TABLES, digest
 from tests.fakes import episode
 
@@ -171,6 +172,10 @@ def test_one_table_of_an_older_generation_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "run" / "curves.parquet").write_bytes(older)
     assert stepscore.open_run(tmp_path / "run").curves().num_rows == 5 * 6
     assert (tmp_path / "run" / "curves.parquet").read_bytes() == newer
+
+
+def tables_are_current(folder: Path, protocol: str) -> bool:
+    return _current(folder, protocol, journal_state(folder / "journal.jsonl")) is not None
 
 
 def test_a_journal_of_the_same_size_with_another_end_makes_the_tables_stale(folder: Path) -> None:

@@ -15,7 +15,7 @@ from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError, UnfinishedShardsError
 from stepscore.judges import Judge, JudgeTraits, get_judge
 from stepscore.models import get_model
-from stepscore.runs import DividedRun, read_division
+from stepscore.runs import ShardedRun, read_manifest
 
 TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
 """Judges that know nothing of a task: passing what they pass proves nothing."""
@@ -38,9 +38,9 @@ class PlannedRun:
     judge: Judge
     episodes: list[Episode]
 
-    def divided(self, folder: Path) -> DividedRun:
+    def divided(self, folder: Path) -> ShardedRun:
         """Return it as a run of shards in an audit's folder."""
-        return DividedRun(folder / self.name, self.judge, self.episodes)
+        return ShardedRun(folder / self.name, self.judge, self.episodes)
 
 
 def planned_runs(
@@ -83,7 +83,7 @@ def trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
 
 def shards_of(folder: Path) -> int | None:
     """Return into how many shards an audit is divided; ``None`` where it is not."""
-    division = read_division(folder / "judge")
+    division = read_manifest(folder / "judge")
     return None if division is None else division.shards
 
 

@@ -1,4 +1,4 @@
-"""The interface of a model: it reads images and text, and returns text, token log-probabilities or stages."""
+"""The interface of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscore.models.requests import Generate, R, Request, Score, ScorePrefixes
 from stepscore.models.responses import Answer, PrefixScores, Response, Scores
 
 TOP_LOGPROBS = 20
-"""The most tokens at every token of an answer that a model in this process is asked about by default."""
+"""Default number of tokens whose log-probabilities a model in process returns at every token of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,19 @@ class Capabilities:
     """The capabilities of a model.
 
     Attributes:
-        generate: Generate text.
-        scores: Log-probabilities of chosen next tokens: ``"exact"`` for any token, ``"top"`` when only the most
-            likely ones are returned (others come back censored), ``"none"``.
-        images: Read images.
-        videos: Read several frames as a video with their timestamps.
-        stages: Predict stages and progress (:class:`stepscore.models.PredictStages`).
-        heads: Predict progress, success and preferences by heads of its own
-            (:class:`stepscore.models.PredictProgress`, :class:`stepscore.models.PreferVideo`).
-        similarity: Score the similarity of images (:class:`stepscore.models.ScoreSimilarity`) with each other,
-            ``"images"``, or with texts as well, ``"texts"``; ``"none"``.
-        prefix_sharing: Whether growing prefixes of a video can share work and give the same numbers:
-            ``"exact"``, ``"vision-only"`` (only what is computed per frame) or ``"none"``.
-        served: It answers over HTTP; calls may cost money, can fail, and can be made concurrently.
-        structured: Hold a generated answer to a schema (``Generate.schema``).
-        answer_logprobs: Most tokens whose log-probabilities are returned at every token of an answer
-            (``Generate.top_logprobs``), where that is known; 0 where it is not, or none are.
+        generate: Generates text.
+        scores: Log-probabilities of the next token: ``"exact"`` for any token, ``"top"`` for the most likely ones
+            (others come back censored), ``"none"``.
+        images: Reads images.
+        videos: Reads several frames as a video with their timestamps.
+        stages: Answers :class:`stepscore.models.PredictStages`.
+        heads: Answers :class:`stepscore.models.PredictProgress` and :class:`stepscore.models.PreferVideo`.
+        similarity: :class:`stepscore.models.ScoreSimilarity` with ``"images"``, also with ``"texts"``, or ``"none"``.
+        prefix_sharing: Whether growing prefixes of a video share work with the same results: ``"exact"``,
+            ``"vision-only"`` (only the work per frame) or ``"none"``.
+        served: Answers over HTTP; calls may cost money, can fail, and can be made concurrently.
+        structured: Keeps a generated answer to ``Generate.schema``.
+        answer_logprobs: Most ``Generate.top_logprobs``; 0 if there are none or that is unknown.
     """
 
     generate: bool = True
@@ -83,7 +80,7 @@ class Model(Protocol):
 
 
 def check_model_extra(model: Model) -> None:
-    """Raise MissingExtraError where a model's backend names an extra (``extra``) that is not installed."""
+    """Raise MissingExtraError if a model's backend needs an extra (``extra``) that is not installed."""
     extra = getattr(model, "extra", None)
     if extra is not None:
         check_extra(extra, f"The model {model.name}")
@@ -91,32 +88,21 @@ def check_model_extra(model: Model) -> None:
 
 @runtime_checkable
 class JudgeDefaults(Protocol):
-    """A model with options of its own for some judges, which hold unless the user chooses others."""
+    """A model with other default options for some judges."""
 
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
-        """Return the options that the judge of this name has by default on this model."""
+        """Return the default options of the judge of this name on this model."""
 
 
 Handler = Callable[..., Any]
 """Answers the requests of one type."""
 
-
 Handlers = Mapping[type[Request], Handler]
-"""What a model answers: a handler for each type of request."""
+"""A model's table of handlers, one for each type of request that it answers."""
 
 
 def handler_of(handlers: Handlers, request: Request, name: str, instead: str | None = None) -> Handler:
-    """Return what answers a request in a model's table of handlers.
-
-    Args:
-        handlers: The table.
-        request: The request.
-        name: The model's name.
-        instead: What the model answers instead, for the message where it has no handler.
-
-    Raises:
-        CapabilityError: It has none.
-    """
+    """Return the handler of a request; raise CapabilityError with what the model ``name`` answers ``instead``."""
     if (found := handlers.get(type(request))) is None:
         raise CapabilityError(f"{name} {instead or request.unanswered}.")
     return found

@@ -12,15 +12,14 @@ from stepscore.runs.protocol import Protocol
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
-from stepscore.runs.shards.divided import DividedRun
-from stepscore.runs.shards.division import read_division
+from stepscore.runs.shards.manifest import read_manifest
 from stepscore.runs.shards.merging import Merged, merge
 from stepscore.runs.shards.shard import Cut, Shard, cut, parse_shard, share_of
+from stepscore.runs.shards.sharded_run import ShardedRun
 
 __all__ = [
     "CallOptions",
     "Cut",
-    "DividedRun",
     "Engine",
     "FinishedEpisode",
     "Merged",
@@ -28,6 +27,7 @@ __all__ = [
     "RayEngine",
     "Run",
     "Shard",
+    "ShardedRun",
     "Summary",
     "cut",
     "dry_run",
@@ -37,7 +37,7 @@ __all__ = [
     "merge",
     "open_run",
     "parse_shard",
-    "read_division",
+    "read_manifest",
     "run_episodes",
     "score",
     "share_of",

@@ -1,4 +1,4 @@
-"""One episode of a run: its description, its judgement, and the record of it that the journal gets."""
+"""One episode of a run: its description, its judgement, and its record in the journal."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stepscore.runs.work import FinishedEpisode
 from stepscore.types import Judgement, Usage
 
 RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
-"""Errors that every further episode would raise too: they stop the run instead of becoming a row."""
+"""Errors that every further episode would raise too, so they stop the run."""
 
 
 def error_text(error: Exception) -> str:
-    """Return what an episode's row keeps of an error; one of ``RUN_STOPPING_ERRORS`` is raised again.
+    """Log an error and return its text for an episode's row; raise ``RUN_STOPPING_ERRORS`` again.
 
-    Where a judge or reader in a user's own file failed, the innermost line there is in it; the whole is logged.
+    If it comes from a judge or reader in the user's own file, the text names the innermost line there.
     """
     if isinstance(error, RUN_STOPPING_ERRORS):
         raise error
@@ -36,14 +36,7 @@ def error_text(error: Exception) -> str:
 
 
 class Described(NamedTuple):
-    """What is known of an episode before it is judged.
-
-    Attributes:
-        id: Its id.
-        row: Its row.
-        key: Hash of the judge's input.
-        error: Why it cannot be judged; ``None`` where it can.
-    """
+    """An episode before it is judged: its row, the hash of the judge's input, and why it cannot be judged."""
 
     id: str
     row: Row
@@ -52,27 +45,17 @@ class Described(NamedTuple):
 
 
 class EpisodeTask(NamedTuple):
-    """An episode to judge.
-
-    Attributes:
-        episode: The episode.
-        key: Hash of the input of its judgement in the journal; ``None`` where it has none that counts.
-    """
+    """An episode to judge, and the hash of the input of its successful judgement in the journal."""
 
     episode: Episode
     key: str | None
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of one episode.
+class EpisodeOutcome:
+    """The outcome of one episode: its description, and its record unless that in the journal is still valid.
 
-    Attributes:
-        id: Its id.
-        row: Its description.
-        record: Its record for the journal; ``None`` where the one that is there holds.
-        usage: What judging it took.
-        stopped: An error that every further episode would meet, too; there is no record then.
+    ``stopped`` is an error that stops the run; there is no record then.
     """
 
     id: str
@@ -83,13 +66,13 @@ class Outcome:
 
     @property
     def error(self) -> str | None:
-        """Why there is no judgement; ``None`` when there is one."""
+        """Why there is no judgement."""
         error: str | None = None if self.record is None else self.record["judgement"]["error"]
         return error
 
 
 def describe(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, Described]:
-    """Return the episode with only these views, and its description; what goes wrong with it is kept as text."""
+    """Return the episode with only these views, and its description; an error becomes text in it."""
     why = episode.error
     try:
         with guarded():
@@ -100,35 +83,32 @@ def describe(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, De
         with guarded():
             row = episode_row(selected)
         return selected, Described(episode.id, row, input_key(row), why)
-    except Exception as error:  # a reader and its views are anyone's code
-        return episode, bare(episode.id, episode.source, episode.source_index, why or error_text(error))
+    except Exception as error:  # a third-party reader or view may raise anything
+        return episode, bare(episode, why or error_text(error))
 
 
-def bare(name: str, source: str, source_index: int | None, error: str | None = None) -> Described:
-    """Return the description of an episode of which nothing but id and source is known."""
-    row = episode_row(Episode(id=name, instruction="", source=source, source_index=source_index))
-    return Described(name, row, input_key(row), error)
-
-
-def unknown(name: str, row: Row) -> Described:
-    """Return the description of an episode of which nothing but id and source is kept."""
-    return bare(name, row["source"], row["source_index"])
+def bare(episode: Episode, error: str | None = None) -> Described:
+    """Return the description of an episode with only its id and source."""
+    row = episode_row(Episode(episode.id, "", source=episode.source, source_index=episode.source_index))
+    return Described(episode.id, row, input_key(row), error)
 
 
 async def judged(judge: Judge, episode: Episode, ask: Ask) -> Judgement:
-    """Return the judgement, or one that holds the error: a bad episode never stops a run."""
+    """Return the judgement, or one with the error: a bad episode never stops a run."""
     try:
         with guarded():
             judgement = await judge.judge(episode, ask)
         if not isinstance(judgement, Judgement):
             raise TypeError(f"{judge.name} returned {type(judgement).__name__}, not a Judgement")
         return judgement
-    except Exception as error:  # a judge is anyone's code
+    except Exception as error:  # a third-party judge may raise anything
         return Judgement(error=error_text(error))
 
 
-def recorded(described: Described, judgement: Judgement, calls: Sequence[Call], seconds: float) -> Outcome:
-    """Return the outcome of a judged episode; what cannot be written becomes its error."""
+def recorded(
+    described: Described, judgement: Judgement, calls: Sequence[Call], seconds: float
+) -> EpisodeOutcome:
+    """Return the outcome of a judged episode; if it cannot be written, that is its error."""
     usage = usage_of(calls, judgement.usage)
     spent = usage_row(usage, calls, seconds)
     try:
@@ -136,17 +116,27 @@ def recorded(described: Described, judgement: Judgement, calls: Sequence[Call], 
             answered = [call.row() for call in calls if call.response is not None]
             return _outcome(described, judgement_row(judgement), answered, spent, usage)
     except Exception as error:  # a judge's channels are third-party values
-        return failed(unknown(described.id, described.row), error_text(error), spent, usage)
+        return _unwritable(described.id, described.row, error, spent, usage)
 
 
-def failed(described: Described, error: str, spent: Row | None = None, usage: Usage | None = None) -> Outcome:
+def failed(
+    described: Described, error: str, spent: Row | None = None, usage: Usage | None = None
+) -> EpisodeOutcome:
     """Return the outcome of an episode whose judgement is an error."""
     usage = usage or Usage()
     row = judgement_row(Judgement(error=error))
     return _outcome(described, row, [], spent or usage_row(usage, [], 0.0), usage)
 
 
-def _outcome(described: Described, judgement: Row, calls: Sequence[Row], spent: Row, usage: Usage) -> Outcome:
+def _unwritable(name: str, row: Row, error: Exception, spent: Row, usage: Usage | None) -> EpisodeOutcome:
+    """Return the outcome of an episode whose record cannot be written; its description may be the reason."""
+    known = Episode(name, "", source=row["source"], source_index=row["source_index"])
+    return failed(bare(known), error_text(error), spent, usage)
+
+
+def _outcome(
+    described: Described, judgement: Row, calls: Sequence[Row], spent: Row, usage: Usage
+) -> EpisodeOutcome:
     record = {
         "id": described.id,
         "key": described.key,
@@ -155,32 +145,26 @@ def _outcome(described: Described, judgement: Row, calls: Sequence[Row], spent: 
         "calls": calls,
         "usage": spent,
     }
-    return Outcome(described.id, described.row, record, usage)
+    return EpisodeOutcome(described.id, described.row, record, usage)
 
 
 @dataclass(frozen=True)
 class RecordWriter:
-    """Writes records to the journal, which the owner of the run alone does.
-
-    Attributes:
-        journal: The open journal.
-        entries: What it held at the start.
-        on_done: Called after each episode.
-    """
+    """Writes records to the owner's journal, whose content at the start is ``entries``."""
 
     journal: Journal
     entries: Mapping[str, Entry]
     on_done: Callable[[FinishedEpisode], None]
 
     def task(self, episode: Episode) -> EpisodeTask:
-        """Return an episode with the key of its judgement in the journal."""
+        """Return the task to judge an episode, unless the journal has its judgement."""
         entry = self.entries.get(episode.id)
         return EpisodeTask(episode, None if entry is None or entry.failed else entry.key)
 
-    def write(self, outcome: Outcome) -> None:
-        """Write the record of an episode; what cannot be written becomes its error.
+    def write(self, outcome: EpisodeOutcome) -> None:
+        """Write the record of an episode; if it cannot be written, that is its error.
 
-        One that was judged before has none: where its labels or metadata changed, its new description is written.
+        Of an episode that was judged before, only a changed description (labels, metadata) is written.
         """
         if outcome.record is None:
             if self.entries[outcome.id].description != description_hash(outcome.row):
@@ -191,8 +175,7 @@ class RecordWriter:
             with exits_as_errors():
                 self.journal.append(outcome.record)
         except Exception as error:  # a judge's values and an episode's texts are third-party data
-            described, spent = unknown(outcome.id, outcome.row), outcome.record["usage"]
-            outcome = failed(described, error_text(error), spent, outcome.usage)
+            outcome = _unwritable(outcome.id, outcome.row, error, outcome.record["usage"], outcome.usage)
             assert outcome.record is not None
             self.journal.append(outcome.record)
         self.on_done(FinishedEpisode(outcome.id, reused=False, error=outcome.error, usage=outcome.usage))

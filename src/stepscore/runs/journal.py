@@ -1,14 +1,13 @@
 """The journal: one flushed line per finished episode, from which all tables of a run are made.
 
-Killing the process at any time loses at most the episodes in flight: a torn last line is dropped when the
-journal is opened again. One process writes at a time; a lock, released by the system when the process dies,
-keeps a second one out. Where the file system has no locks, or machines share it, a lease does (``_appending``).
+Killing the process at any time loses at most the episodes in flight: a torn last line is dropped when the journal is
+opened again. A lock, which the system releases when the process dies, keeps out a second writer; on file systems
+without locks, or shared by machines, a lease does (``_journals``).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
 
-from stepscore._appending import (
+from stepscore._journals import (
     LEASE_S,
     MAX_LINE_BYTES,
     Lease,
@@ -44,20 +43,15 @@ _LOCK_TRIES = 5
 JUDGE_AGAIN = "Run the same judge command again to judge the missing episodes."
 
 LEASED_FILES = ("attempts.jsonl", "answers.jsonl")
-"""Further files that grow in a leased folder; whoever takes it over gets new ones, as of the journal."""
+"""Other growing files of a leased folder; like the journal, they are copied when the folder is taken over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An episode's latest lines in the journal, and what decides whether it is judged again.
+    """An episode's latest judgement and description in the journal, by byte offset.
 
-    Attributes:
-        judged_at: Byte offset of its latest judgement.
-        described_at: Byte offset of its latest description.
-        key: Hash of the judge's input, from :func:`input_key`.
-        description: Hash of the description, so that changed labels are noticed.
-        failed: Whether the judgement is an error.
-        channels: Names of its curve's channels.
+    ``key`` is the hash of the judge's input (:func:`input_key`), ``description`` that of the description, which shows
+    changed labels, and ``channels`` are those of the curve.
     """
 
     judged_at: int
@@ -69,30 +63,20 @@ class Entry:
 
 
 class JournalState(NamedTuple):
-    """How far a journal had grown at some time.
-
-    Attributes:
-        size: Its whole lines, in bytes; a torn last line is not counted.
-        end: Hash of the last of them, which another journal of the same size does not have.
-    """
+    """The bytes of a journal's whole lines at some time, and a hash of the last ones to tell journals apart."""
 
     size: int
     end: str
 
 
 class Journal:
-    """A run's journal, open for appending.
-
-    Use as a context manager; entering takes the lock or the lease and drops a torn last line.
+    """A run's journal, open for appending within a ``with`` block, which holds its lock or lease.
 
     Args:
         path: The file.
-        lease_s: Hold the folder by a lease of this many seconds; ``None`` for a lock, and for a lease where the file
-            system has no locks, or none that other machines see, or another process has left a lease.
-        on_wait: Called with a line before a wait for a lease.
-
-    Attributes:
-        lease: The lease; ``None`` where the journal is locked.
+        lease_s: Take a lease of this many seconds; ``None`` for a lock, unless the file system has no locks that
+            other machines see, or another process has left a lease.
+        on_wait: Called with a message before a wait for a lease.
     """
 
     def __init__(
@@ -109,7 +93,9 @@ class Journal:
     def __enter__(self) -> Journal:
         try:
             folder = self.path.parent
-            if self._lease_s is not None or _was_leased(folder) or keeps_locks_local(folder):
+            # A lease that was not given back: its holder may be active on another machine.
+            leased = (held := find_lease(folder)) is not None and not held.released
+            if leased or self._lease_s is not None or keeps_locks_local(folder):
                 self._take_lease()
             self._file = self._open()
             if not self._locked():
@@ -129,14 +115,14 @@ class Journal:
         self._close()
 
     def check(self) -> None:
-        """Raise LeaseLostError where another process has taken over the folder; warn if one has cut the journal."""
+        """Raise LeaseLostError if another process has taken over the folder; warn if one has cut the journal."""
         if self.lease is not None:
             self.lease.check()
         if self._file is not None:
             self._warn_if_cut(self._file)
 
     def _open(self) -> LineFile:
-        # Not ``self.check``: a journal that is dropped without its end, by an interrupt, closes its file at once.
+        # Not ``self.check``: the cycle would keep the file of an interrupted journal open.
         check = (lambda: None) if self.lease is None else self.lease.check
         return LineFile(self.path, check=check, sync=self.lease is not None)
 
@@ -148,10 +134,14 @@ class Journal:
                 new_file(self.path.with_name(name))
 
     def _locked(self) -> bool:
-        """Lock the file as well, which keeps out those who know no lease; where there are no locks, take a lease."""
+        """Lock the file, also under a lease, against processes without one; without locks, take a lease."""
         assert self._file is not None
         try:
-            return _try_lock_again(self._file.file)
+            for _ in range(_LOCK_TRIES):  # a process that tests the lock holds it briefly
+                if try_lock(self._file.file):
+                    return True
+                time.sleep(RETRY_S)
+            return False
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
@@ -176,20 +166,15 @@ class Journal:
         self._file.clear()
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one line.
-
-        Raises:
-            EpisodeError: The line is too long.
-            RunError: The disk is full, or failed; nothing before the line is lost.
-        """
+        """Write one line; raise EpisodeError if it is too long, RunError if the disk is full or failed."""
         assert self._file is not None, "the journal is not open"
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        # A server can send half of a surrogate pair, which no UTF-8 file can hold.
+        # A server can send half of a surrogate pair, which UTF-8 cannot encode.
         line = text.encode("utf-8", "replace") + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise EpisodeError(
-                f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes; "
-                f"a line of {shown(self.path)} has at most {MAX_LINE_BYTES}."
+                f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes, more than the "
+                f"{MAX_LINE_BYTES} allowed for a line of {shown(self.path)}."
             )
         self._warn_if_cut(self._file)
         self._file.append(line)
@@ -198,19 +183,14 @@ class Journal:
         lost = file.drop_cut_line()
         if lost:
             warnings.warn(
-                f"{shown(self.path)} has lost its last {lost} bytes while this process was writing to it. "
-                f"Something else cut it. {JUDGE_AGAIN}",
+                f"{shown(self.path)} lost its last {lost} bytes while this process was writing to it: "
+                f"something else cut it. {JUDGE_AGAIN}",
                 stacklevel=3,
             )
 
 
 def is_being_written(path: Path, observer: LeaseObserver | None = None) -> bool:
-    """Return whether some process is writing to a journal now; one that was killed is not.
-
-    Args:
-        path: The journal.
-        observer: See :func:`stepscore._appending.is_leased`.
-    """
+    """Return whether a living process is writing to a journal; for ``observer`` see :func:`is_leased`."""
     if not path.is_file():
         return False
     try:
@@ -220,37 +200,24 @@ def is_being_written(path: Path, observer: LeaseObserver | None = None) -> bool:
         return is_leased(path.parent, observer)
 
 
-def _was_leased(folder: Path) -> bool:
-    """Return whether a lease of the folder was not given back; its holder may be at work on another machine."""
-    held = find_lease(folder)
-    return held is not None and not held.released
+def read_record(file: IO[bytes], entry: Entry) -> dict[str, Any]:
+    """Return the checked record of an entry from :func:`index`, with the latest description."""
 
+    def read(offset: int) -> dict[str, Any]:
+        file.seek(offset)
+        try:
+            return checked_record(_decoded(file.readline(MAX_LINE_BYTES + 1)))
+        except ValueError as error:
+            raise RunError(f"{shown(file.name)} changed while it was read: {error}.") from error
 
-def _try_lock_again(file: io.FileIO) -> bool:
-    """Lock the journal; whoever only asks whether it is locked holds the lock for less than these tries take."""
-    for _ in range(_LOCK_TRIES):
-        if try_lock(file):
-            return True
-        time.sleep(RETRY_S)
-    return False
-
-
-def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:
-    """Return the checked record at a byte offset that :func:`index` found."""
-    file.seek(offset)
-    try:
-        return checked_record(_decoded(file.readline(MAX_LINE_BYTES + 1)))
-    except ValueError as error:
-        raise RunError(f"{shown(file.name)} has changed while it was read: {error}.") from error
+    record = read(entry.judged_at)
+    if entry.described_at != entry.judged_at:
+        record["episode"] = read(entry.described_at)["episode"]
+    return record
 
 
 def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Iterate over number, byte offset and record of every whole line; a torn last line is left out.
-
-    Args:
-        path: The journal.
-        size: Read only this many bytes, for a journal that grows meanwhile.
-    """
+    """Yield number, byte offset and record of every whole line in the first ``size`` bytes, or all."""
     offset, number = 0, 0
     with open_journal(path) as file:
         while size is None or offset < size:
@@ -270,12 +237,7 @@ def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, 
 
 
 def index(path: Path, size: int | None = None) -> dict[str, Entry]:
-    """Return the latest state of every episode in a journal, by episode id; empty where there is no journal.
-
-    Args:
-        path: The journal.
-        size: See :func:`read_lines`.
-    """
+    """Return the entry of every episode in the first ``size`` bytes of a journal; empty without a journal."""
     entries: dict[str, Entry] = {}
     channel_sets: dict[tuple[str, ...], tuple[str, ...]] = {}
     if not os.path.exists(path):
@@ -289,18 +251,18 @@ def index(path: Path, size: int | None = None) -> dict[str, Entry]:
         if "judgement" in record:
             failed = record["judgement"]["error"] is not None
             names = tuple(record["judgement"].get("curve", {}).get("channels", ()))
-            # Most episodes have the same channels; they share the names.
+            # One tuple for all episodes with the same channels saves memory.
             channels = channel_sets.setdefault(names, names)
             entries[name] = Entry(offset, offset, record["key"], description, failed, channels)
         elif name in entries:
             entries[name] = replace(entries[name], described_at=offset, description=description)
         else:
-            _damaged(path, number, f"episode {name[:200]!r} is described before it was judged")
+            _damaged(path, number, f"it describes episode {name[:200]!r}, which was not judged before")
     return entries
 
 
 def open_journal(path: Path) -> IO[bytes]:
-    """Open a journal for reading; a RunError where it cannot be read or is no regular file."""
+    """Open a journal for reading; raise RunError if it is not a readable regular file."""
     check_regular(path, RunError)
     try:
         return path.open("rb")
@@ -309,14 +271,14 @@ def open_journal(path: Path) -> IO[bytes]:
 
 
 def journal_state(path: Path) -> JournalState:
-    """Return how far a journal has grown by now."""
+    """Return the state of a journal now."""
     with open_journal(path) as file:
         size = whole_lines(file)
         return JournalState(size, _end(file, size))
 
 
 def state_at(path: Path, size: int) -> JournalState:
-    """Return the state in which a journal had this size; where it is shorter, one that no journal has."""
+    """Return the state of a journal when it had this size; an impossible one if it is shorter."""
     with open_journal(path) as file:
         return JournalState(size, _end(file, size) if file.seek(0, os.SEEK_END) >= size >= 0 else "")
 
@@ -341,7 +303,6 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _damaged(path: Path, number: int, why: object) -> NoReturn:
-    # Of text that is not ours only what a terminal can show, on one line.
     raise RunError(
         f"{shown(path)}, line {number} is damaged ({shown(str(why))}). "
         "Delete that line to judge its episode again."
@@ -350,9 +311,6 @@ def _damaged(path: Path, number: int, why: object) -> NoReturn:
 
 def _end(file: IO[bytes], size: int) -> str:
     """Return a hash of the last bytes before ``size``."""
-    return hashlib.sha256(_read_at(file, max(0, size - _TAIL_BYTES), size)).hexdigest()[:16]
-
-
-def _read_at(file: IO[bytes] | io.FileIO, start: int, end: int) -> bytes:
+    start = max(0, size - _TAIL_BYTES)
     file.seek(start)
-    return file.read(end - start) or b""
+    return hashlib.sha256(file.read(size - start)).hexdigest()[:16]

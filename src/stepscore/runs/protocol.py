@@ -1,7 +1,7 @@
 """The protocol: all that can change a number, as one canonical JSON with a hash.
 
-Results of different protocols are never mixed without saying so. What cannot change a number (workers, dates,
-library versions, the selection of episodes) stands beside it in ``run.json``, not in it.
+Results of different protocols are never mixed silently. What cannot change a number (workers, dates, library
+versions, the selection of episodes) is kept beside it in ``run.json``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from stepscore.errors import OptionError
 from stepscore.judges import Judge, JudgeTraits, only_model
 
 MAX_VALUE_CHARS = 50
-"""Characters of a value that a message shows; a calibration map has thousands."""
+"""Most characters of a value in a message; a calibration map has thousands."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol of a run. Runs with equal hashes may be put in one table.
-
-    Attributes:
-        content: The protocol as JSON values.
-    """
+    """The protocol of a run as JSON values. Runs with equal hashes can be put in one table."""
 
     content: Mapping[str, object]
 
@@ -40,7 +36,7 @@ class Protocol:
 
     @property
     def judge_and_model(self) -> tuple[str, str]:
-        """The names of the judge and of its model; empty where there is none."""
+        """The names of the judge and of its model; empty if there is none."""
         flat = _flatten(self.content)
         return str(flat.get("judge.name", "")), str(flat.get("model.name", ""))
 
@@ -54,7 +50,7 @@ class Protocol:
         ]
 
     def edited_files(self, other: Protocol) -> list[str]:
-        """Return the names of the user's own files, of judge and reader, whose content differs from the other's."""
+        """Return the names of the user's own files (judge, reader) whose content differs from the other's."""
         mine, theirs = _flatten(self.content), _flatten(other.content)
         codes = [f"{part}.code" for part in ("judge", "reader")]
         return [
@@ -71,14 +67,13 @@ def protocol_of(
     reader_code: Mapping[str, str] | None = None,
     goal: Mapping[str, object] | None = None,
 ) -> Protocol:
-    """Return the protocol of a judge over these views.
+    """Return the protocol of a judge.
 
     Args:
-        judge: The judge. Of a class in a file that the command line named, the file's sha256 is in the protocol.
+        judge: The judge, with the sha256 of its file if the command line named one.
         views: The views; ``None`` for those of each episode.
         reader_code: File, class and sha256 of a reader in such a file.
-        goal: How goal images were chosen, where they are not the source's. The images themselves are in the
-            fingerprints, so that an episode is judged again where its own changed.
+        goal: How goal images were chosen, if not by the source. The images themselves are in the fingerprints.
     """
     model = only_model(judge)
     code = JudgeTraits.of(judge).local_code
@@ -99,7 +94,7 @@ def protocol_of(
 
 
 def canonical_json(value: object) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces; NaN is refused."""
+    """Return the only JSON text of a value: sorted keys, no spaces; raise ValueError for NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

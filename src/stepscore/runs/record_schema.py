@@ -1,14 +1,14 @@
-"""What a line of the journal must hold, so that every table can be made from it.
+"""The schema of a journal's line, from which every table can be made.
 
-A line that breaks it is damaged, and the message names the field. Counts, costs and answers are another matter: a
-server wrote them, so what is odd in them becomes unknown and the episode stays.
+A line that does not fit is damaged, and the message names the field. Counts, costs and answers are not checked here:
+a server sent them, so an invalid one becomes unknown and the episode stays.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, NotRequired
 
@@ -23,31 +23,27 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _Int = Annotated[int, Field(ge=INT64.start, lt=INT64.stop)] | None
 _Progress = Annotated[float, Field(ge=0, le=1)] | None
 _Float = float | None
-# A limit makes pydantic look at the characters: half of a surrogate pair, which no table can hold, is refused.
+# The limit makes pydantic check the characters, and refuse half of a surrogate pair, which no table can hold.
 _Str = Annotated[str, Field(max_length=1 << 26)]
 _Text = _Str | None
 
 
-@with_config(_STRICT)
 class _View(TypedDict):
     name: _Str
     location: _Text
 
 
-@with_config(_STRICT)
 class _Goal(TypedDict):
     view: _Str
     location: _Text
 
 
-@with_config(_STRICT)
 class _Stage(TypedDict):
     name: _Str
     start_s: _Float
     end_s: _Float
 
 
-@with_config(_STRICT)
 class _Subgoal(TypedDict):
     name: _Str
     criterion: _Text
@@ -57,13 +53,11 @@ class _Subgoal(TypedDict):
     label: bool | None
 
 
-@with_config(_STRICT)
-class _LabelledProgress(TypedDict):
+class _Points(TypedDict):
     time_s: list[float]
     progress: list[_Progress]
 
 
-@with_config(_STRICT)
 class _Episode(TypedDict):
     source: _Str
     source_index: _Int
@@ -84,20 +78,16 @@ class _Episode(TypedDict):
     stages: list[_Stage]
     subgoals: list[_Subgoal]
     goals: NotRequired[list[_Goal]]
-    labelled_progress: NotRequired[dict[str, _LabelledProgress]]
+    labelled_progress: NotRequired[dict[str, _Points]]
     metadata: _Text
 
 
-@with_config(_STRICT)
-class _Curve(TypedDict):
-    time_s: list[float]
-    progress: list[_Progress]
+class _Curve(_Points):
     channels: dict[_Str, list[_Float]]
     calibrated: bool
     time_source: _Str
 
 
-@with_config(_STRICT)
 class _Verdict(TypedDict):
     subgoal: _Str
     answer: _Str
@@ -106,10 +96,8 @@ class _Verdict(TypedDict):
     why: _Text
 
 
-@with_config(_STRICT)
 class _Judgement(TypedDict):
     success_score: _Float
-    # Runs of earlier versions do not state these two.
     success_probability: NotRequired[_Progress]
     success_calibrated: NotRequired[bool]
     facts: dict[_Str, _Float]
@@ -120,7 +108,7 @@ class _Judgement(TypedDict):
 
 @with_config(_STRICT)
 class _Described(TypedDict):
-    """A line that describes an episode anew."""
+    """A line that updates the description of an episode."""
 
     id: _Str
     episode: _Episode
@@ -140,7 +128,7 @@ _DESCRIBED, _JUDGED = TypeAdapter(_Described), TypeAdapter(_Judged)
 
 
 def checked_record(record: object) -> dict[str, Any]:
-    """Return a journal's record as the tables need it; raise a ValueError that names its first wrong field."""
+    """Return a record without unknown fields; raise a ValueError that names its first invalid field."""
     schema: TypeAdapter[Any] = _JUDGED if isinstance(record, dict) and "judgement" in record else _DESCRIBED
     try:
         checked: dict[str, Any] = schema.validate_python(record)
@@ -148,27 +136,29 @@ def checked_record(record: object) -> dict[str, Any]:
         wrong = first_field_error(error)
         raise ValueError(f"{wrong.field[:200]}: {wrong.message}" if wrong.field else wrong.message) from error
     for name, labelled in checked["episode"].get("labelled_progress", {}).items():
-        _check_labelled(name, labelled)
+        _check_points(f"episode.labelled_progress.{name[:80]!r}", labelled, {})
     curve = checked["judgement"].get("curve") if "judgement" in checked else None
     if curve is not None:
-        _check_curve(curve)
+        _check_points("judgement.curve", curve, curve["channels"])
+        if taken := RESERVED_COLUMNS & curve["channels"].keys():
+            raise ValueError(f"judgement.curve.channels: {min(taken)!r} is the name of another column")
     return checked
 
 
 def count_or_none(value: object) -> int | None:
-    """Return a count, or ``None`` where it is not a whole number from 0 that a column can hold."""
+    """Return a count; ``None`` if it is not an integer from 0 that fits into a column."""
     return value if type(value) is int and 0 <= value < INT64.stop else None
 
 
 def amount_or_none(value: object) -> float | None:
-    """Return seconds or a cost, or ``None`` where it is not a finite number from 0."""
+    """Return seconds or a cost; ``None`` if it is not a finite number from 0."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= 1e300 and math.isfinite(value) else None
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a text; of another value, its JSON."""
+    """Return a text, or another value as JSON."""
     if value is None:
         return None
     try:
@@ -179,22 +169,10 @@ def text_or_none(value: object) -> str | None:
     return text.encode("utf-8", "replace").decode()
 
 
-def _check_labelled(name: str, labelled: Mapping[str, Any]) -> None:
-    times, values = labelled["time_s"], labelled["progress"]
-    where = f"episode.labelled_progress.{name[:80]!r}"
-    if len(values) != len(times):
-        raise ValueError(f"{where}: {len(times)} times, and {len(values)} values")
-    if not all(before < after for before, after in pairwise(times)):
-        raise ValueError(f"{where}: Times should be increasing")
-
-
-def _check_curve(curve: Mapping[str, Any]) -> None:
-    times = curve["time_s"]
-    for name, values in {"progress": curve["progress"], **curve["channels"]}.items():
+def _check_points(where: str, points: Mapping[str, Any], channels: Mapping[str, Sequence[Any]]) -> None:
+    times = points["time_s"]
+    for name, values in {"progress": points["progress"], **channels}.items():
         if len(values) != len(times):
-            raise ValueError(f"judgement.curve: {len(times)} times, and {len(values)} of {name[:80]!r}")
+            raise ValueError(f"{where}: {len(times)} times, but {len(values)} values of {name[:80]!r}")
     if not all(before < after for before, after in pairwise(times)):
-        raise ValueError("judgement.curve.time_s: Times should be increasing")
-    taken = RESERVED_COLUMNS & curve["channels"].keys()
-    if taken:
-        raise ValueError(f"judgement.curve.channels: {min(taken)!r} is a column already")
+        raise ValueError(f"{where}.time_s: Times should be increasing")

@@ -1,7 +1,4 @@
-"""Rows of the journal: an episode, its judgement and its usage as JSON values.
-
-NaN becomes null: JSON has no NaN, and null is how unknown reads everywhere else.
-"""
+"""Rows of the journal: an episode, its judgement and its usage as JSON values, with null for NaN."""
 
 from __future__ import annotations
 
@@ -22,48 +19,28 @@ from stepscore.types import FloatArray, Judgement, Usage
 
 Row = dict[str, Any]
 RESERVED_COLUMNS = frozenset({"episode_id", "time_s", "progress"})
-"""Columns of the ``curves`` table, which no channel may be called."""
+"""Columns of the ``curves`` table; no channel may have their names."""
 
 
 def episode_row(episode: Episode) -> Row:
-    """Return an episode's row of the ``episodes`` table. Reads headers and fingerprints; decodes nothing.
+    """Return an episode's row of the ``episodes`` table, from headers and fingerprints; decodes nothing.
 
-    An episode whose video cannot be opened still has a row: frame count, rate and duration are null there.
+    If the video cannot be opened, the fields about its frames are null.
     """
+    own = ("source", "source_index", "instruction", "task", "policy", "robot", "dataset", "pair")
     row: Row = {
-        "source": episode.source,
-        "source_index": episode.source_index,
-        "first_frame": None,
-        "n_frames": None,
-        "fps": None,
-        "duration_s": None,
-        "fingerprint": None,
-        "instruction": episode.instruction,
-        "task": episode.task,
-        "policy": episode.policy,
-        "robot": episode.robot,
-        "dataset": episode.dataset,
-        "pair": episode.pair,
+        **{name: getattr(episode, name) for name in own},
+        **dict.fromkeys(("first_frame", "n_frames", "fps", "duration_s", "fingerprint")),
         "views": [{"name": name, "location": view.location()} for name, view in episode.views.items()],
         "success": episode.labels.success,
         "success_mode": episode.success_mode or episode.labels.success_mode,
         "stages": [
-            {
-                "name": stage.name,
-                "start_s": finite_or_none(stage.start_s),
-                "end_s": finite_or_none(stage.end_s),
-            }
-            for stage in episode.labels.stages
+            {"name": one.name, "start_s": finite_or_none(one.start_s), "end_s": finite_or_none(one.end_s)}
+            for one in episode.labels.stages
         ],
         "subgoals": [
-            {
-                "name": goal.name,
-                "criterion": goal.criterion,
-                "mode": goal.mode,
-                "view": goal.view,
-                "reviewed": goal.reviewed,
-                "label": episode.labels.subgoal(goal.name),
-            }
+            {name: getattr(goal, name) for name in ("name", "criterion", "mode", "view", "reviewed")}
+            | {"label": episode.labels.subgoal(goal.name)}
             for goal in episode.subgoals
         ],
         "metadata": json.dumps(dict(episode.metadata), sort_keys=True, default=str)
@@ -72,14 +49,13 @@ def episode_row(episode: Episode) -> Row:
     }
     if episode.goals:
         row["goals"] = [{"view": name, "location": _location(goal)} for name, goal in episode.goals.items()]
-    labelled = _labelled_progress(episode.labels)
-    if labelled:
+    if labelled := _labelled_progress(episode.labels):
         row["labelled_progress"] = labelled
     try:
         with exits_as_errors():
             row["fingerprint"] = episode.fingerprint
             info = episode.info
-    except Exception:  # a view is anyone's code; the judge meets the same error and reports it
+    except Exception:  # third-party code may raise anything; the judge meets the same error and reports it
         return row
     if info is not None:
         row |= {
@@ -96,7 +72,7 @@ def _location(goal: Path | GoalFrame) -> str:
 
 
 def _labelled_progress(labels: Labels) -> Row:
-    """Return times and values of labelled progress by name; a value outside 0..1 is unknown."""
+    """Return times and values of labelled progress by name; values outside 0..1 are unknown."""
     by_name: Row = {}
     for name in labels.potentials:
         times, values = labels.progress(name)
@@ -107,7 +83,7 @@ def _labelled_progress(labels: Labels) -> Row:
 
 
 def input_key(row: Row) -> str:
-    """Return a hash of the judge's input: when it changes, the episode is judged again."""
+    """Return a hash of the judge's input; the episode is judged again when it changes."""
     recording = [row["fingerprint"], row["instruction"]]
     goals = [[goal[part] for part in ("name", "criterion", "mode", "view")] for goal in row["subgoals"]]
     views = [view["name"] for view in row["views"]]
@@ -125,11 +101,8 @@ def judgement_row(judgement: Judgement) -> Row:
         "error": judgement.error,
     }
     if curve is not None:
-        taken = RESERVED_COLUMNS & curve.channels.keys()
-        if taken:
-            raise OptionError(
-                f"A curve's channel may not be called {sorted(taken)[0]!r}; that is a column already."
-            )
+        if taken := RESERVED_COLUMNS & curve.channels.keys():
+            raise OptionError(f"A channel cannot have the name {min(taken)!r} of another column. Rename it.")
         row["curve"] = {
             "time_s": curve.times.tolist(),
             "progress": finite_or_none_list(curve.progress),
@@ -153,7 +126,7 @@ def judgement_row(judgement: Judgement) -> Row:
 
 
 def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
-    """Return an episode's row of the ``usage`` table; ``seconds`` is the time it took to judge."""
+    """Return an episode's row of the ``usage`` table; ``seconds`` is the time that judging it took."""
     return {
         "seconds": round(seconds, 6),
         "calls": usage.calls,
@@ -168,10 +141,10 @@ def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return the value, or ``None`` where it is not finite."""
+    """Return the value; ``None`` if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
 def finite_or_none_list(values: FloatArray | Iterable[float]) -> list[float | None]:
-    """Return the values, each ``None`` where it is not finite."""
+    """Return the values, with ``None`` for each that is not finite."""
     return [v if math.isfinite(v) else None for v in map(float, values)]

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepscore._imports import import_extra
+from stepscore._lazy import import_extra
 from stepscore._untrusted import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run_info import read_info
-from stepscore.runs.shards.division import unmerged_sentence
+from stepscore.runs.shards.manifest import unmerged_sentence
 from stepscore.runs.stored_tables import StoredTables
 from stepscore.runs.tables import TABLES
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Run:
     """One judge over many episodes, as pyarrow tables; from :func:`open_run` or :func:`score`.
 
-    The tables are those of the time when it was opened, and belong together, while the run may grow.
+    The tables belong together and stay as they were when the run was opened, even if it grows.
 
     >>> run = open_run("runs/x")
     >>> run.curves().column_names
@@ -61,63 +61,56 @@ class Run:
 
     @property
     def model(self) -> str | None:
-        """The model string; ``None`` for a judge that asks none."""
+        """The model string; ``None`` for a judge without a model."""
         model = self.info["protocol"].get("model")
         return None if model is None else str(model["name"])
 
     @property
     def non_commercial(self) -> dict[str, str]:
-        """Models that were asked and whose licence forbids commercial use, with the name of the licence."""
-        licences = self.info.get("licences", {})
-        return {
-            model: licence["name"] for model, licence in licences.items() if licence.get("non_commercial")
-        }
+        """Models of the run whose licence forbids commercial use, with the name of the licence."""
+        licences = self.info.get("licences", {}).items()
+        return {model: licence["name"] for model, licence in licences if licence.get("non_commercial")}
 
     @property
     def count(self) -> int:
-        """Episodes with a row in its tables, those that failed included."""
+        """Number of episodes in the tables, including failed ones."""
         return self._count("usage")
 
     @cached_property
     def channels(self) -> tuple[str, ...]:
         """Names of the series of its curves."""
-        columns = self._tables.columns("curves")
-        return tuple(name for name in columns if name not in ("episode_id", "time_s"))
+        return tuple(self._tables.columns("curves")[2:])  # after episode_id and time_s
 
     def episodes(self) -> pa.Table:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""
-        return self._table("episodes")
+        return self._tables.read("episodes")
 
     def labelled_progress(self) -> pa.Table:
-        """Return a row per label of progress, by episode, name and time; empty where the source has none."""
-        return self._table("labelled_progress")
+        """Return a row per progress label, by episode, name and time; empty if the source has none."""
+        return self._tables.read("labelled_progress")
 
     def judgements(self) -> pa.Table:
-        """Return a row per episode: success score and probability, coverage, and the error if there is one."""
-        return self._table("judgements")
+        """Return a row per episode: success score and probability, coverage, and any error."""
+        return self._tables.read("judgements")
 
     def curves(self) -> pa.Table:
         """Return a row per point, by episode and time: progress and every channel."""
-        return self._table("curves")
+        return self._tables.read("curves")
 
     def verdicts(self) -> pa.Table:
         """Return a row per episode and subgoal: answer, score, when and why."""
-        return self._table("verdicts")
+        return self._tables.read("verdicts")
 
     def calls(self) -> pa.Table:
         """Return a row per call to a model: prompt, frames, raw answer and tokens."""
-        return self._table("calls")
+        return self._tables.read("calls")
 
     def usage(self) -> pa.Table:
         """Return a row per episode: seconds, calls, tokens and cost."""
-        return self._table("usage")
+        return self._tables.read("usage")
 
     def to_pandas(self, table: str) -> pd.DataFrame:
-        """Return one of the tables as a pandas DataFrame.
-
-        Args:
-            table: ``"episodes"``, ``"labelled_progress"``, ``"judgements"``, ``"curves"``, ``"verdicts"``,
-                ``"calls"`` or ``"usage"``.
+        """Return a table as a pandas DataFrame, by the name of its method, e.g. ``"curves"``.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -125,13 +118,10 @@ class Run:
         if table not in TABLES:
             raise UnknownNameError("table", table, TABLES, where=f"the run {self.path}")
         import_extra("pandas", extra="pandas", purpose="Run.to_pandas")
-        return self._table(table).to_pandas()
-
-    def _table(self, name: str) -> pa.Table:
-        return self._tables.read(name)
+        return self._tables.read(table).to_pandas()
 
     def _count(self, name: str) -> int:
-        return int(self._table(name).num_rows)
+        return int(self._tables.read(name).num_rows)
 
     def __repr__(self) -> str:
         return (
@@ -162,29 +152,25 @@ def _holds_something(path: Path) -> bool:
 
 
 def open_run(path: str | Path) -> Run:
-    """Open the run in a folder. Its tables are made anew if the journal has grown since they were written.
+    """Open the run in a folder, and update its tables if the journal has grown since they were written.
 
-    Any number of processes may open a run while another judges into it. Where the folder cannot be written, tables
-    are made in memory.
-
-    Args:
-        path: The run folder.
+    Any number of processes may open a run while another judges into it. If the folder is not writable, the tables are
+    made in memory.
 
     Raises:
-        RunError: There is no run, nothing has been judged yet, its format is newer than this version reads, or it is
-            damaged; the message names file and line.
+        RunError: There is no run, nothing has been judged yet, this version cannot read its format, or it is damaged.
     """
     folder = Path(path)
     info = read_info(folder)
     if info is None:
-        if (divided := unmerged_sentence(folder)) is not None:
-            raise RunError(divided)
-        # What is there may be the recordings themselves: nothing is to be written among them.
+        if (unmerged := unmerged_sentence(folder)) is not None:
+            raise RunError(unmerged)
+        # The path may be that of the recordings; suggest another folder for the run then.
         source, out = (shown(folder), "RUN") if _holds_something(folder) else ("SOURCE", shown(folder))
         raise RunError(
             f"{shown(folder)} is not a run folder (it has no run.json). "
             f"Make one: stepscore judge {shlex.quote(source)} --judge J -o {shlex.quote(out)}"
         )
     if not (folder / "journal.jsonl").exists():
-        raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged there yet.")
+        raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged yet.")
     return Run(folder, info)

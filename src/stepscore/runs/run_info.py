@@ -1,4 +1,4 @@
-"""``run.json``: what a run folder says about itself."""
+"""``run.json``: the description of a run in its folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from stepscore.errors import RunError, first_field_error
 from stepscore.runs.protocol import Protocol
 
 FORMAT = 1
-"""Format of the run folder that this version writes; it reads this one and all before it."""
+"""Format of the run folder that this version writes. It reads this one and all earlier ones."""
 
 MAX_BYTES = 1 << 24
 """Longest ``run.json`` that is read; a calibration map in its protocol has thousands of numbers."""
 
-_STRICT = ConfigDict(strict=True)
-# Without these a run can still be read; what is missing is unknown.
+# A run can be read without these.
 _DEFAULTS: Mapping[str, Any] = {
     "source": "",
     "reader": "",
@@ -36,62 +35,55 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-@with_config(_STRICT)
 class _Judge(TypedDict):
     name: str
     version: int | str
     options: dict[str, Any]
 
 
-@with_config(_STRICT)
 class _Model(TypedDict):
     name: str
 
 
-@with_config(_STRICT)
 class _Protocol(TypedDict):
     judge: _Judge
     model: NotRequired[_Model | None]
     views: NotRequired[list[str] | None]
 
 
-@with_config(_STRICT)
-class _Last(TypedDict):
+class _Last(TypedDict, total=False):
     """Counts of the last start."""
 
-    seconds: NotRequired[float]
-    judged: NotRequired[int]
-    reused: NotRequired[int]
-    failed: NotRequired[int]
+    seconds: float
+    judged: int
+    reused: int
+    failed: int
 
 
-@with_config(_STRICT)
 class _Licence(TypedDict):
-    """Licence of a model."""
-
     name: str
     non_commercial: NotRequired[bool]
 
 
-@with_config(_STRICT)
-class _Info(TypedDict):
+@with_config(ConfigDict(strict=True))
+class _Info(TypedDict, total=False):
     protocol: _Protocol
-    source: NotRequired[str]
-    reader: NotRequired[str]
-    status: NotRequired[str]
-    created: NotRequired[str]
-    updated: NotRequired[str]
-    selected: NotRequired[int]
-    versions: NotRequired[dict[str, str]]
-    last: NotRequired[_Last]
-    licences: NotRequired[dict[str, _Licence]]
+    source: str
+    reader: str
+    status: str
+    created: str
+    updated: str
+    selected: int
+    versions: dict[str, str]
+    last: _Last
+    licences: dict[str, _Licence]
 
 
 _INFO = TypeAdapter(_Info)
 
 
 def read_info(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``run.json``; ``None`` where there is none."""
+    """Return the content of ``run.json``; ``None`` if there is no such file."""
     file = folder / "run.json"
     if not os.path.lexists(file):
         return None
@@ -102,28 +94,34 @@ def read_info(folder: Path) -> dict[str, Any] | None:
     try:
         _INFO.validate_python(info)
         Protocol(info["protocol"]).hash  # noqa: B018 (NaN and half of a surrogate pair have none)
-    except ValidationError as error:
-        wrong = first_field_error(error)
-        raise _damaged(file, f"{wrong.field}: {wrong.message}") from error
     except (ValueError, RecursionError) as error:
-        raise _damaged(file, f"protocol: {error}") from error
+        wrong = first_field_error(error) if isinstance(error, ValidationError) else None
+        why = f"protocol: {error}" if wrong is None else f"{wrong.field}: {wrong.message}"
+        raise RunError(
+            f"{shown(file)} is damaged ({shown(why)}). Restore a copy, or remove the folder and judge again."
+        ) from error
     return {**_DEFAULTS, **info}
 
 
 def write_info(folder: Path, info: Mapping[str, Any]) -> None:
-    """Replace ``run.json``; the caller holds the journal's lock."""
+    """Replace ``run.json``, under the journal's lock."""
     remove_leftovers(folder, ["run.json"])
     write_json(folder / "run.json", info)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a run folder, unless it exists."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"Cannot make {shown(folder)}: {error.strerror or error}.") from error
+
+
 def _check_format(info: Mapping[str, Any], file: Path) -> None:
-    """Refuse a format that this version does not read; a run.json without one is of the first."""
+    """Refuse a format that this version cannot read."""
     written = info.get("format", 1)
     if type(written) is not int or written < 1:
-        raise RunError(
-            f"{shown(file)} has the invalid format {str(written)[:50]!r}; "
-            f"a number from 1 to {FORMAT} was expected."
-        )
+        raise RunError(f"{shown(file)} has the invalid format {str(written)[:50]!r}, not 1 to {FORMAT}.")
     if written > FORMAT:
         versions = info.get("versions")
         writer = versions.get("stepscore") if isinstance(versions, Mapping) else None
@@ -132,9 +130,3 @@ def _check_format(info: Mapping[str, Any], file: Path) -> None:
             f"{shown(file)} has format {written}; stepscore {__version__} reads formats up to {FORMAT}. "
             f"Install {needed} or a newer one: pip install --upgrade stepscore"
         )
-
-
-def _damaged(file: Path, why: str) -> RunError:
-    return RunError(
-        f"{shown(file)} is damaged ({shown(why)}). Put a copy of it there, or remove the folder and judge again."
-    )

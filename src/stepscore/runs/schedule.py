@@ -1,10 +1,10 @@
-"""The schedule: which episodes are judged together, and by which worker. No processes, messages or files are in it.
+"""The schedule: which episodes are judged together, and by which worker; without processes, messages or files.
 
-It cuts the episodes of a run into groups, hands each group to a worker, and takes the results. What a worker
-held that is gone goes to others; of two results for an episode the first one counts. So no episode is lost and
-none is written twice, however workers die, return late or answer twice. An episode that was under way in
-``max_deaths`` workers when they died is given up, so that it does not end all of them. Where a worker has several
-groups under way, what one that died had is handed to workers that have nothing else: so it shows which is to blame.
+It cuts a run's episodes into groups, hands them to workers and takes the results. The groups of a lost worker go to
+others; of two results for an episode the first one counts. So no episode is lost or written twice, however workers
+die, return late or answer twice. An episode that was under way in ``max_deaths`` workers when they died is given up,
+so that it cannot kill them all. If workers judge several groups at a time, those of a dead worker go to workers that
+have no other, which shows the guilty one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MAX_DEATHS = 3
 
 
 def episode_groups(episodes: Iterable[Episode], judge: Judge) -> Iterator[list[tuple[str, Episode]]]:
-    """Yield the episodes in groups that a model in process answers in one pass, cut from the sorted ids.
+    """Yield the episodes in groups of the models' batch size, cut from the sorted ids.
 
-    Without such a model every episode is a group, and a lazy listing stays lazy.
+    If that is 1, a lazy listing stays lazy.
     """
     size = batch_size(judge.models)
     if size == 1:
@@ -41,12 +41,7 @@ def episode_groups(episodes: Iterable[Episode], judge: Judge) -> Iterator[list[t
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[T]):
-    """Items that one worker judges together.
-
-    Attributes:
-        number: Counts the groups that were handed out; a group that is handed out again has another number.
-        items: The items by id, in their order.
-    """
+    """Items by id that one worker judges together; a group that is handed out again gets a new number."""
 
     number: int
     items: dict[str, T]
@@ -54,7 +49,7 @@ class Group(Generic[T]):
 
 @dataclass
 class _Held(Generic[T]):
-    """What one worker holds: its groups in the order in which it got them, and when it was last heard."""
+    """The groups that one worker holds, in the order in which it got them, and when it was last heard."""
 
     heard: float
     groups: dict[int, Group[T]] = field(default_factory=dict)
@@ -64,11 +59,11 @@ class Scheduler(Generic[T]):
     """Hands out groups of items to workers and takes their results.
 
     Args:
-        groups: The items in groups, by id; taken one by one, so that a lazy listing stays lazy.
-        at_a_time: Groups that a worker works on at a time, in the order in which it gets them.
+        groups: The groups of items by id, taken one by one, so that a lazy listing stays lazy.
+        at_a_time: Groups that a worker judges at a time, in the order in which it gets them.
         ahead: Further groups that it holds, so that it need not wait for the next one.
         max_deaths: See :data:`MAX_DEATHS`.
-        lease_s: Seconds after which a worker that was not heard counts as gone.
+        silence_s: Seconds of silence after which a worker counts as gone.
         clock: Returns the time in seconds.
     """
 
@@ -79,12 +74,12 @@ class Scheduler(Generic[T]):
         at_a_time: int = 1,
         ahead: int = 1,
         max_deaths: int = MAX_DEATHS,
-        lease_s: float = 60.0,
+        silence_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._groups: Iterator[Sequence[tuple[str, T]]] = iter(groups)
         self._at_a_time, self._most = at_a_time, at_a_time + ahead
-        self._max_deaths, self._lease_s, self._clock = max_deaths, lease_s, clock
+        self._max_deaths, self._silence_s, self._clock = max_deaths, silence_s, clock
         self._next: deque[dict[str, T]] = deque()
         self._workers: dict[int, _Held[T]] = {}
         self._deaths: dict[str, int] = {}
@@ -106,13 +101,15 @@ class Scheduler(Generic[T]):
         return not any(held.groups for held in self._workers.values()) and not self.waiting
 
     def join(self, worker: int) -> None:
-        """Note a new worker, which can be given work."""
+        """Add a worker."""
         self._workers[worker] = _Held(self._clock())
 
     def take(self, worker: int) -> Group[T] | None:
-        """Return the next group for a worker; ``None`` where it has enough, or there is none."""
+        """Return the next group for a worker; ``None`` if it has enough, or no group waits."""
         held = self._workers.get(worker)
-        if held is None or len(held.groups) >= self._most or self._holds_suspect(held):
+        if held is None or len(held.groups) >= self._most:
+            return None
+        if any(self._is_suspect(group.items) for group in held.groups.values()):
             return None
         items = self._take_waiting(alone=not held.groups)
         if items is None:
@@ -120,18 +117,14 @@ class Scheduler(Generic[T]):
         self._count += 1
         group = Group(self._count, items)
         if not held.groups:
-            held.heard = self._clock()  # a worker without work has nothing to be late with
+            held.heard = self._clock()  # an idle worker cannot be overdue
         held.groups[group.number] = group
         return group
 
     def heard(self, worker: int, received: int | None = None, holding: Collection[int] | None = None) -> None:
-        """Note that a worker is alive, and which groups it holds.
+        """Note that a worker is alive, the last group it received, and the groups it has not reported yet.
 
-        Args:
-            worker: The worker.
-            received: Number of the last group that it got.
-            holding: Numbers of the groups that it has not reported yet. A group that it got, has not reported to us
-                and does not hold was reported in a message that is lost: it is handed out again.
+        A group that it received, but neither holds nor reported to us, was in a lost message: it is handed out again.
         """
         held = self._workers.get(worker)
         if held is None:
@@ -143,9 +136,9 @@ class Scheduler(Generic[T]):
             self._next.appendleft(held.groups.pop(number).items)
 
     def finish(self, worker: int, number: int, names: Iterable[str]) -> set[str]:
-        """Take the results of a group, and return the ids whose result is the first.
+        """Take the results of a group, also of a worker that counted as gone; return the ids with a first result.
 
-        Those of a worker that counted as gone are taken, too. What the group held and is not named goes to others.
+        Items of the group that are not named go to others.
         """
         first = {name for name in names if name not in self._finished}
         self._finished |= first
@@ -158,7 +151,7 @@ class Scheduler(Generic[T]):
         return first
 
     def leave(self, worker: int) -> list[T]:
-        """Note that a worker is gone; return the items that are given up, since too many workers died of them."""
+        """Remove a lost worker; return the items that are given up because too many workers died of them."""
         held = self._workers.pop(worker, None)
         if held is None:
             return []
@@ -171,29 +164,25 @@ class Scheduler(Generic[T]):
         return given_up[::-1]
 
     def overdue(self) -> list[int]:
-        """Return the workers that hold work and were not heard for longer than the lease."""
-        now = self._clock()
-        return [
-            worker
-            for worker, held in self._workers.items()
-            if held.groups and now - held.heard > self._lease_s
-        ]
+        """Return the workers that hold groups and have been silent for too long."""
+        latest = self._clock() - self._silence_s
+        return [worker for worker, held in self._workers.items() if held.groups and held.heard < latest]
 
     def renew(self) -> None:
-        """Let all leases begin anew, after a time in which nobody could be heard."""
+        """Count all workers as heard now, after a time in which nobody could be heard."""
         for held in self._workers.values():
             held.heard = self._clock()
 
     def stop(self) -> None:
-        """Hand out nothing more; what is held may still be finished."""
+        """Hand out no more groups; those held may still be finished."""
         self._stopped = True
 
     def _take_waiting(self, *, alone: bool) -> dict[str, T] | None:
-        """Take the first group that waits; one under suspicion only for a worker that has nothing else."""
+        """Take the first waiting group; a suspect one only for a worker that has no other (``alone``)."""
         if self._stopped:
             return None
         for place, items in enumerate(self._next):
-            # Of what came back from a worker, a late result may have come meanwhile.
+            # A late result may have come since the items were put back.
             left = {name: item for name, item in items.items() if name not in self._finished}
             if left and (alone or not self._is_suspect(left)):
                 del self._next[place]
@@ -202,11 +191,8 @@ class Scheduler(Generic[T]):
         return None if fresh is None else dict(fresh)
 
     def _is_suspect(self, items: Collection[str]) -> bool:
-        """Return whether a worker died with these, and it may have been another group's fault."""
+        """Return whether a worker died with these items, perhaps because of another group."""
         return self._at_a_time > 1 and any(name in self._deaths for name in items)
-
-    def _holds_suspect(self, held: _Held[T]) -> bool:
-        return any(self._is_suspect(group.items) for group in held.groups.values())
 
     def _blame(self, group: Group[T]) -> list[T]:
         """Count a death against the items of a group; return those given up, and put the others back."""
@@ -218,7 +204,7 @@ class Scheduler(Generic[T]):
                 self._finished.add(name)
                 given_up.append(left.pop(name))
         if any(self._deaths[name] > 1 for name in left):
-            # One of them may be to blame; alone, each answers for itself.
+            # One of them may be to blame: judged alone, the next death shows which.
             for name, item in reversed(left.items()):
                 self._put_back({name: item})
         else:

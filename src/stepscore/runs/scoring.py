@@ -20,16 +20,15 @@ from types import FrameType
 from typing import Any
 
 from stepscore import __version__
-from stepscore._appending import LEASE_S
+from stepscore._journals import LEASE_S
 from stepscore._untrusted import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
 from stepscore.judges.published.profiles import model_licence
-from stepscore.models import Model
 from stepscore.models.calls import (
     ATTEMPTS_DATABASE,
-    KEPT_ANSWERS,
+    SHARED_ANSWERS,
     CallChain,
     CallOptions,
     PrefixCacheUse,
@@ -39,23 +38,21 @@ from stepscore.runs.engines import choose_engine
 from stepscore.runs.journal import LEASED_FILES, Journal, index
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run
-from stepscore.runs.run_info import FORMAT, read_info, write_info
-from stepscore.runs.shards.division import begin_shard, read_division, write_shard_content
+from stepscore.runs.run_info import FORMAT, make_folder, read_info, write_info
+from stepscore.runs.shards.manifest import begin_shard, read_manifest, write_shard_content
 from stepscore.runs.shards.shard import Shard, cut, share_of
 from stepscore.runs.stored_tables import warn_if_cut, write_tables
 from stepscore.runs.work import Engine, FinishedEpisode, Work
 
+_STARTED = re.compile(
+    r"journal\.jsonl|attempts\.(jsonl|sqlite(-wal|-shm|-journal)?)|\.(run\.json|lease)\.[0-9a-f.json]+\.tmp"
+    r"|lease\.[0-9]{9}\.json"
+)
+
 
 @dataclass
 class Summary:
-    """Counts of one start of a run.
-
-    Attributes:
-        judged: Episodes judged now.
-        reused: Episodes found in the journal.
-        failed: Episodes tried now, without a judgement.
-        seconds: Time it took.
-    """
+    """Counts of one start of a run: episodes judged, reused from the journal, and failed."""
 
     judged: int = 0
     reused: int = 0
@@ -84,34 +81,33 @@ def score(
     lease_s: float | None = None,
     command: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Judge every episode and keep the results in a run folder; resume a run that is there.
+    """Judge every episode and keep the results in a run folder, or resume the run in it.
 
-    Episodes already judged there are not judged again unless their video, instruction or subgoals changed;
-    failed ones are tried again.
+    Episodes that were judged before are judged again only if their video, instruction or subgoals changed, or if they
+    failed.
 
     Args:
         episodes: From :func:`stepscore.open_episodes`.
         judge: From :func:`stepscore.get_judge`.
-        out: The run folder; made if it is not there.
-        views: Give the judge only these views, in this order.
-        workers: Processes that judge, each with a model of its own; for a served model, episodes in flight in this
-            one. By default one, or as many as there are connections to a served model. Results do not depend on it.
-        engine: What carries out the run: ``"local"`` (this process; ``workers`` episodes in flight), ``"processes"``,
-            ``"ray"`` (or a :class:`RayEngine`, with its address), or ``"auto"``, which is ``"processes"`` for more
-            than one worker without a served model.
-        call_options: Budget, prices, cache and connections, for judges that ask a model.
+        out: The run folder.
+        views: The only views that the judge sees, in this order.
+        workers: Number of processes, each with its own model; for a served model, episodes in flight in this process.
+            Defaults to 1, or to the number of connections to a served model. Results do not depend on it.
+        engine: ``"local"`` (this process, ``workers`` episodes in flight), ``"processes"``, ``"ray"`` (or a
+            :class:`RayEngine` with its address), or ``"auto"``: processes for several workers without a served model.
+        call_options: Budget, prices, cache and connections, for judges with a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
         offline: Forbid the judge to fetch a published prompt.
-        shard: Judge only this part of the episodes, into a folder of its own inside of ``out``, with its share of the
-            budget; :func:`merge` makes one run of all shards.
-        lease_s: Hold the folder by a lease of this many seconds, which is renewed, instead of a lock; for file
-            systems without locks, where it is done by itself. Shards always do, for 60 s by default.
-        command: Name and options of the command that makes the run, kept in ``run.json``; ``--config`` reads them.
+        shard: Judge only this shard of the episodes, with its share of the budget, into its folder inside ``out``;
+            :func:`merge` makes one run of all shards.
+        lease_s: Lock the folder with a lease that expires after this many seconds without renewal. Automatic on file
+            systems without locks, and for shards (60 s).
+        command: Name and options of the command that makes the run, kept in ``run.json`` for ``--config``.
 
     Raises:
-        BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
-        OptionError: Money is limited and a model's price is not known, or the judge judges subgoals and no
-            episode has any. No call was made.
+        BudgetError: The budget is spent. Finished episodes are in the folder; resume the run with a larger budget.
+        OptionError: Money is limited and a model's price is unknown, or the judge judges subgoals and no episode has
+            any. No call was made.
         MissingExtraError: A model needs an extra that is not installed.
     """
     folder = Path(out)
@@ -129,7 +125,8 @@ def score(
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
         lease_s = LEASE_S if lease_s is None else lease_s
     info, anew = _start(folder, protocol, episodes, chosen.workers)
-    info |= {"licences": _licences(models)} | ({"command": dict(command)} if command is not None else {})
+    info["licences"] = {model.name: model_licence(model)._asdict() for model in models}
+    info |= {"command": dict(command)} if command is not None else {}
     summary = Summary()
     started = time.monotonic()
 
@@ -139,7 +136,7 @@ def score(
             on_done(done)
 
     with Journal(folder / "journal.jsonl", lease_s, call_options.on_wait) as journal:
-        if anew:  # looked at once more: the process that held the folder until now may have judged some
+        if anew:  # checked again under the lock: the process that held it may have judged some meanwhile
             _refuse_judged(folder, anew)
             journal.clear()
         account = RunAccount(folder, call_options, journal.lease)
@@ -147,7 +144,7 @@ def score(
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
-            if anew:  # the tables of the start that judged nothing, else the journal looks cut
+            if anew:  # else the journal looks cut beside the tables of the start before
                 write_tables(folder, judge.name, protocol.hash)
             warn_if_cut(folder)
             if shard is not None:
@@ -158,12 +155,18 @@ def score(
             info["status"] = "finished"
             if (saved := caches.so_far()) is not None:
                 info["prefix_cache"] = asdict(saved)
-        except BaseException as error:
-            info["status"] = _status_after(error)
+        except BudgetError:
+            info["status"] = "stopped by the budget"
+            raise
+        except KeyboardInterrupt:
+            info["status"] = "interrupted"
+            raise
+        except BaseException:
+            info["status"] = "stopped by an error"
             raise
         finally:
             try:
-                with suppress(RunError):  # a disk that is full is said by what failed on it
+                with suppress(RunError):  # the failed write already reported the full disk
                     now, total = account.spent()
                     info["spent"] = {"this_start": asdict(now), "total": asdict(total)}
                 chain.close()
@@ -171,38 +174,35 @@ def score(
             finally:
                 summary.seconds = round(time.monotonic() - started, 3)
                 info |= {"last": vars(summary).copy(), "updated": _now()}
-                with _interrupts_wait(), suppress(LeaseLostError):  # what stopped the run says it
+                with _interrupts_wait(), suppress(LeaseLostError):  # which already stopped the run
                     journal.check()
                     write_info(folder, info)
         journal.check()
         write_tables(folder, judge.name, protocol.hash)
         if not summary.failed:
-            (folder / KEPT_ANSWERS).unlink(missing_ok=True)
+            (folder / SHARED_ANSWERS).unlink(missing_ok=True)
     return open_run(folder)
 
 
 def _start(
     folder: Path, protocol: Protocol, episodes: Episodes | Sequence[Episode], workers: int | None
 ) -> tuple[dict[str, Any], str]:
-    """Return the content of ``run.json`` for this start, and why it starts anew; empty where it does not.
+    """Return the content of ``run.json`` for this start, and what changed if the run starts again from nothing.
 
-    A folder that holds judged episodes of another protocol or source is refused. Where none was judged (a judge of
-    the user's own failed, and its file was corrected) there is nothing to mix, and the run starts anew.
+    A folder with judged episodes of another protocol or source is refused. If none was judged (the user corrected the
+    file of a judge that failed), there is nothing to mix, and the run starts again.
     """
     source = episodes.source if isinstance(episodes, Episodes) else ""
-    if (division := read_division(folder)) is not None:
+    if (manifest := read_manifest(folder)) is not None:
         raise RunError(
-            f"{shown(folder)} is divided into {division.shards} shards. Judge one of them: "
-            f"--shard I/{division.shards}; or choose another folder: -o RUN"
+            f"{shown(folder)} is divided into {manifest.shards} shards. Judge one of them with "
+            f"--shard I/{manifest.shards}, or choose another folder: -o RUN"
         )
     before, anew = read_info(folder), ""
     if before is None:
         if folder.exists() and not _is_new(folder):
             raise RunError(f"{folder} exists and is not a run folder. Choose a new or empty folder: -o RUN")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
+        make_folder(folder)
     else:
         _refuse_links(folder)
         anew = _change_from(before, protocol, source)
@@ -219,12 +219,13 @@ def _start(
         "updated": _now(),
         "selected": len(episodes),
         "workers": workers,
-        "versions": _versions(),
+        "versions": {"stepscore": __version__, "python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in ("numpy", "pyarrow", "av")},
     }, anew
 
 
 def _change_from(before: Mapping[str, Any], protocol: Protocol, source: str) -> str:
-    """Return how an earlier start of a run differs from this one; empty where it can be resumed."""
+    """Return how an earlier start of a run differs from this one; empty if it can be resumed."""
     stored = Protocol(before["protocol"])
     if differences := protocol.differences(stored):
         edited = "".join(f": {file} was edited" for file in protocol.edited_files(stored))
@@ -233,7 +234,7 @@ def _change_from(before: Mapping[str, Any], protocol: Protocol, source: str) -> 
 
 
 def _refuse_judged(folder: Path, change: str) -> None:
-    """Refuse a folder that holds judged episodes of another protocol or source, and name a folder that is free."""
+    """Refuse a folder with judged episodes of another protocol or source, and suggest a free name."""
     judged = sum(not entry.failed for entry in index(folder / "journal.jsonl").values())
     if judged:
         free = next(f"{folder}-{n}" for n in itertools.count(2) if not os.path.lexists(f"{folder}-{n}"))
@@ -244,37 +245,28 @@ def _refuse_judged(folder: Path, change: str) -> None:
         )
 
 
-def _licences(models: Sequence[Model]) -> dict[str, dict[str, object]]:
-    """Return the licence of each model by its name, as ``run.json`` keeps it."""
-    return {model.name: model_licence(model)._asdict() for model in models}
-
-
 def _is_new(folder: Path) -> bool:
-    """Return whether a folder is empty, but for what a start leaves that is stopped before it wrote ``run.json``."""
+    """Return whether a folder is empty, except for files of a start that was stopped before ``run.json``."""
     journal = folder / "journal.jsonl"
     if not folder.is_dir() or (os.path.lexists(journal) and (journal.is_symlink() or journal.stat().st_size)):
         return False
-    started = re.compile(
-        r"journal\.jsonl|attempts\.(jsonl|sqlite(-wal|-shm|-journal)?)|\.(run\.json|lease)\.[0-9a-f.json]+\.tmp"
-        r"|lease\.[0-9]{9}\.json"
-    )
-    return all(started.fullmatch(path.name) for path in folder.iterdir())
+    return all(_STARTED.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _refuse_links(folder: Path) -> None:
-    """Refuse a folder in which a file that grows is a link: another file of the user's would be changed."""
+    """Refuse a folder in which a growing file is a link, so that no file elsewhere is changed."""
     database = [f"{ATTEMPTS_DATABASE}{ending}" for ending in ("", "-wal", "-shm")]
     for name in ("journal.jsonl", *database, *LEASED_FILES):
         if os.path.islink(folder / name):
             raise RunError(
-                f"{shown(folder / name)} is a link to another file, which would be changed. "
-                "Put the file itself there, or choose another folder: -o RUN"
+                f"{shown(folder / name)} is a link, and the file it points to would be changed. "
+                "Replace it with the file itself, or choose another folder: -o RUN"
             )
 
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C back until the end, for what takes milliseconds and must not be left undone."""
+    """Delay Ctrl-C until the end of a block of milliseconds that must not be left half done."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
@@ -289,29 +281,14 @@ def _interrupts_wait() -> Iterator[None]:
             handler(signal.SIGINT, came[-1])
 
 
-def _status_after(error: BaseException) -> str:
-    if isinstance(error, BudgetError):
-        return "stopped by the budget"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "stopped by an error"
-
-
 def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:
     ids: set[str] = set()
     for episode in episodes:
         if episode.id in ids:
-            raise RunError(f"Two episodes are called {episode.id!r}; ids are unique within a run.")
+            raise RunError(f"Two episodes have the id {episode.id!r}; ids must be unique within a run.")
         ids.add(episode.id)
         yield episode
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    libraries = ("numpy", "pyarrow", "av")
-    return {
-        "stepscore": __version__,
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in libraries},
-    }

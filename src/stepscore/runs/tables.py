@@ -1,16 +1,17 @@
 """The run's Parquet tables, made from the journal.
 
-Rows are sorted by episode id and time, columns are fixed, and nothing that differs between two runs of the
-same protocol on the same input (seconds, dates) stands outside ``usage``: the other tables are byte-identical
-however many workers made them and however often they were killed.
+Rows are sorted by episode id and time, columns are fixed, and everything that differs between two runs of the same
+protocol on the same input (seconds, dates) is in ``usage``. So the other tables are byte-identical, however many
+workers made them and however often they were killed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from stepscore._progress import doing, track
 from stepscore._untrusted import shown
 from stepscore.errors import RunError
-from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
+from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_record, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
 from stepscore.runs.records import RESERVED_COLUMNS
 
@@ -29,10 +30,10 @@ EPISODES_PER_BATCH = 512
 """Episodes in memory at a time, and in one row group."""
 
 MAX_CHANNELS = 1000
-"""Most channels that the curves of a run may have together; each is a column."""
+"""Most channels of all curves of a run; each is a column."""
 
 TABLES_FORMAT = 5
-"""Raised when the same journal gives other tables, so that those of an earlier version are made anew."""
+"""Raised when the same journal gives other tables, so that tables of an earlier version are made again."""
 
 Sink: TypeAlias = Path | pa.BufferOutputStream
 """Where a table is written: a file or memory."""
@@ -41,111 +42,55 @@ _COUNTS = ("calls", "attempts", "images", "tokens_in", "tokens_out", "cached")
 _TOKENS = ("tokens_in", "tokens_out")
 _CALL_TEXTS = ("key", "kind", "prompt", "frames", "answer")
 
-_STAGE = pa.struct([("name", pa.string()), ("start_s", pa.float64()), ("end_s", pa.float64())])
-_SUBGOAL = pa.struct(
-    [
-        ("name", pa.string()),
-        ("criterion", pa.string()),
-        ("mode", pa.string()),
-        ("view", pa.string()),
-        ("reviewed", pa.bool_()),
-        ("label", pa.bool_()),
-    ]
-)
+
+def _fields(columns: str, **nested: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Return names and types of columns from ``"name:type ..."``; ``nested`` adds types by name."""
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), **nested}
+    pairs = (column.split(":") for column in columns.split())
+    return [(name, types[kind]) for name, kind in pairs]
+
+
+def _rows(columns: str) -> pa.DataType:
+    return pa.list_(pa.struct(_fields(columns)))
+
+
 EPISODES = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("source", pa.string()),
-        ("source_index", pa.int64()),
-        ("first_frame", pa.int64()),
-        ("n_frames", pa.int64()),
-        ("fps", pa.float64()),
-        ("duration_s", pa.float64()),
-        ("fingerprint", pa.string()),
-        ("instruction", pa.string()),
-        ("task", pa.string()),
-        ("policy", pa.string()),
-        ("robot", pa.string()),
-        ("dataset", pa.string()),
-        ("pair", pa.string()),
-        ("views", pa.list_(pa.struct([("name", pa.string()), ("location", pa.string())]))),
-        ("goals", pa.list_(pa.struct([("view", pa.string()), ("location", pa.string())]))),
-        ("success", pa.bool_()),
-        ("success_mode", pa.string()),
-        ("stages", pa.list_(_STAGE)),
-        ("subgoals", pa.list_(_SUBGOAL)),
-        ("metadata", pa.string()),
-    ]
+    _fields(
+        "episode_id:text source:text source_index:int first_frame:int n_frames:int fps:float duration_s:float "
+        "fingerprint:text instruction:text task:text policy:text robot:text dataset:text pair:text views:places "
+        "goals:goals success:bool success_mode:text stages:stages subgoals:subgoals metadata:text",
+        places=_rows("name:text location:text"),
+        goals=_rows("view:text location:text"),
+        stages=_rows("name:text start_s:float end_s:float"),
+        subgoals=_rows("name:text criterion:text mode:text view:text reviewed:bool label:bool"),
+    )
 )
-LABELLED_PROGRESS = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("name", pa.string()),
-        ("time_s", pa.float64()),
-        ("progress", pa.float64()),
-    ]
-)
+LABELLED_PROGRESS = pa.schema(_fields("episode_id:text name:text time_s:float progress:float"))
 JUDGEMENTS = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("judge", pa.string()),
-        ("protocol", pa.string()),
-        ("success_score", pa.float64()),
-        ("success_probability", pa.float64()),
-        ("success_calibrated", pa.bool_()),
-        ("n_points", pa.int64()),
-        ("coverage", pa.float64()),
-        ("calibrated", pa.bool_()),
-        ("time_source", pa.string()),
-        ("facts", pa.string()),
-        ("error", pa.string()),
-    ]
+    _fields(
+        "episode_id:text judge:text protocol:text success_score:float success_probability:float "
+        "success_calibrated:bool n_points:int coverage:float calibrated:bool time_source:text facts:text error:text"
+    )
 )
-VERDICTS = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("subgoal", pa.string()),
-        ("answer", pa.string()),
-        ("score", pa.float64()),
-        ("when_s", pa.float64()),
-        ("why", pa.string()),
-    ]
-)
+VERDICTS = pa.schema(_fields("episode_id:text subgoal:text answer:text score:float when_s:float why:text"))
 USAGE = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("seconds", pa.float64()),
-        ("calls", pa.int64()),
-        ("attempts", pa.int64()),
-        ("images", pa.int64()),
-        ("tokens_in", pa.int64()),
-        ("tokens_out", pa.int64()),
-        ("cost", pa.float64()),
-        ("cached", pa.int64()),
-        ("latencies_s", pa.list_(pa.float64())),
-    ]
+    _fields(
+        "episode_id:text seconds:float calls:int attempts:int images:int tokens_in:int tokens_out:int cost:float "
+        "cached:int latencies_s:floats",
+        floats=pa.list_(pa.float64()),
+    )
 )
 CALLS = pa.schema(
-    [
-        ("episode_id", pa.string()),
-        ("key", pa.string()),
-        ("kind", pa.string()),
-        ("prompt", pa.string()),
-        ("frames", pa.string()),
-        ("answer", pa.string()),
-        ("tokens_in", pa.int64()),
-        ("tokens_out", pa.int64()),
-    ]
+    _fields(
+        "episode_id:text key:text kind:text prompt:text frames:text answer:text tokens_in:int tokens_out:int"
+    )
 )
 
 
 class Stamp(NamedTuple):
-    """What tables were made from, kept in the metadata of ``usage``, whose bytes differ between runs anyway.
+    """What tables were made from; kept in the metadata of ``usage``, whose bytes differ between runs anyway.
 
-    Attributes:
-        journal: The state of the journal.
-        protocol: The protocol's hash.
-        digests: Hash of each other table's file, which tells whether it belongs to them and is whole.
+    ``digests`` holds the hash of each other table's file, which shows whether it is whole and belongs to them.
     """
 
     journal: JournalState
@@ -153,7 +98,7 @@ class Stamp(NamedTuple):
     digests: Mapping[str, str]
 
     def to_metadata(self) -> dict[str, str]:
-        """Return it as metadata of a Parquet file."""
+        """Return the stamp as metadata of a Parquet file."""
         return {
             "tables_format": str(TABLES_FORMAT),
             "journal_bytes": str(self.journal.size),
@@ -164,7 +109,7 @@ class Stamp(NamedTuple):
 
     @staticmethod
     def from_metadata(metadata: Mapping[bytes, bytes] | None) -> Stamp:
-        """Return the stamp in a file's metadata; a ValueError or KeyError if there is none of this format."""
+        """Return the stamp in a file's metadata; raise ValueError or KeyError if there is none of this format."""
         found = {name.decode(): value.decode() for name, value in (metadata or {}).items()}
         if found["tables_format"] != str(TABLES_FORMAT):
             raise ValueError("tables of another format")
@@ -175,10 +120,18 @@ class Stamp(NamedTuple):
         return Stamp(state, found["protocol"], digests)
 
 
-def curves_schema(channels: set[str]) -> pa.Schema:
-    """Return the schema of the ``curves`` table: time, progress, and a column per channel, by name."""
-    fixed = [("episode_id", pa.string()), ("time_s", pa.float64()), ("progress", pa.float64())]
-    return pa.schema(fixed + [(name, pa.float64()) for name in sorted(channels)])
+def _schemas(channels: Iterable[str]) -> dict[str, pa.Schema]:
+    """Return the schema of every table; ``curves`` has a column for each channel, by name."""
+    curves = _fields("episode_id:text time_s:float progress:float")
+    return {
+        "episodes": EPISODES,
+        "labelled_progress": LABELLED_PROGRESS,
+        "judgements": JUDGEMENTS,
+        "curves": pa.schema(curves + [(name, pa.float64()) for name in sorted(channels)]),
+        "verdicts": VERDICTS,
+        "calls": CALLS,
+        "usage": USAGE,
+    }
 
 
 def has_columns_of(name: str, schema: pa.Schema) -> bool:
@@ -186,21 +139,8 @@ def has_columns_of(name: str, schema: pa.Schema) -> bool:
     return bool(schema.equals(_schemas(set(schema.names) - RESERVED_COLUMNS)[name]))
 
 
-def build_tables(
-    journal: Path,
-    size: int,
-    judge: str,
-    protocol: str,
-    sinks: Mapping[str, Sink],
-) -> Stamp:
-    """Make all tables from the first bytes of a journal and return what they were made from.
-
-    Args:
-        journal: The journal; it may grow meanwhile.
-        size: Its whole lines to read, in bytes.
-        judge: The judge's name.
-        protocol: The protocol's hash.
-        sinks: Where each table is written.
+def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Mapping[str, Sink]) -> Stamp:
+    """Write all tables from the first ``size`` bytes of a journal, which may grow meanwhile; return their stamp.
 
     Raises:
         RunError: A line of the journal is damaged.
@@ -211,15 +151,15 @@ def build_tables(
         channels = _channels(journal, entries)
         schemas = _schemas(channels)
         writers = {
-            # ``usage`` names the digests of the others, but no table names its own: its pages have checksums.
+            # ``usage`` holds the digests of the others; its own pages have checksums instead.
             name: opened.enter_context(
                 pq.ParquetWriter(sinks[name], schemas[name], write_page_checksum=name == "usage")
             )
             for name in TABLES
         }
         for batch in _batches(lines, entries):
-            for name, rows in _tables_of(batch, channels, judge, protocol).items():
-                writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
+            for name, columns in _tables_of(batch, schemas, judge, protocol).items():
+                writers[name].write_table(pa.Table.from_pydict(columns, schema=schemas[name]))
         with doing("Finishing the tables"):
             for name in TABLES[:-1]:
                 writers[name].close()
@@ -230,7 +170,7 @@ def build_tables(
 
 
 def digest(content: bytes) -> str:
-    """Return the hash by which a table is known."""
+    """Return the hash of a table's file."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -238,90 +178,69 @@ def _content(sink: Sink) -> bytes:
     return sink.read_bytes() if isinstance(sink, Path) else bytes(sink.getvalue())
 
 
-def _schemas(channels: set[str]) -> dict[str, pa.Schema]:
-    return {
-        "episodes": EPISODES,
-        "labelled_progress": LABELLED_PROGRESS,
-        "judgements": JUDGEMENTS,
-        "curves": curves_schema(channels),
-        "verdicts": VERDICTS,
-        "calls": CALLS,
-        "usage": USAGE,
-    }
-
-
-def _channels(journal: Path, entries: dict[str, Entry]) -> set[str]:
+def _channels(journal: Path, entries: Mapping[str, Entry]) -> set[str]:
     channels: set[str] = set()
     for entry in entries.values():
         channels.update(entry.channels)
         if len(channels) > MAX_CHANNELS:
             raise RunError(
-                f"The curves of {shown(journal)} have more than {MAX_CHANNELS} channels in all. "
-                "Give the judge's channels the same names in every episode."
+                f"The curves of {shown(journal)} have more than {MAX_CHANNELS} different channels. "
+                "Use the same channel names in every episode."
             )
     return channels
 
 
-def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[str, Any]]]:
-    """Iterate over the records in batches, by episode id, each with its latest description."""
-    batch = []
-    for name in track(sorted(entries), "Writing tables", len(entries)):
-        entry = entries[name]
-        record = read_line(lines, entry.judged_at)
-        if entry.described_at != entry.judged_at:
-            record["episode"] = read_line(lines, entry.described_at)["episode"]
-        batch.append(record)
-        if len(batch) == EPISODES_PER_BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _batches(lines: IO[bytes], entries: Mapping[str, Entry]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records in batches, by episode id."""
+    names = iter(track(sorted(entries), "Writing tables", len(entries)))
+    while batch := list(islice(names, EPISODES_PER_BATCH)):
+        yield [read_record(lines, entries[name]) for name in batch]
 
 
 def _tables_of(
-    batch: list[dict[str, Any]], channels: set[str], judge: str, protocol: str
+    batch: Sequence[Mapping[str, Any]], schemas: Mapping[str, pa.Schema], judge: str, protocol: str
 ) -> dict[str, dict[str, list[Any]]]:
     """Return the columns of every table for a batch of records."""
-    ids = [record["id"] for record in batch]
-    judgements = [_judgement(record, judge, protocol) for record in batch]
-    verdicts = [(record["id"], verdict) for record in batch for verdict in record["judgement"]["verdicts"]]
-    calls = [(record["id"], call) for record in batch for call in record["calls"]]
-    curves: dict[str, list[Any]] = {name: [] for name in curves_schema(channels).names}
-    for record in batch:
-        curve = record["judgement"].get("curve")
-        if curve is not None:
-            n = len(curve["time_s"])
-            curves["episode_id"] += [record["id"]] * n
-            curves["time_s"] += curve["time_s"]
-            curves["progress"] += curve["progress"]
-            for name in channels:
-                curves[name] += curve["channels"].get(name, [None] * n)
-    labelled: dict[str, list[Any]] = {name: [] for name in LABELLED_PROGRESS.names}
-    for record in batch:
-        for name, points in sorted(record["episode"].get("labelled_progress", {}).items()):
-            n = len(points["time_s"])
-            labelled["episode_id"] += [record["id"]] * n
-            labelled["name"] += [name] * n
-            labelled["time_s"] += points["time_s"]
-            labelled["progress"] += points["progress"]
-    for _, call in calls:
-        call |= {name: count_or_none(call.get(name)) for name in _TOKENS}
-        call |= {name: text_or_none(call.get(name)) for name in _CALL_TEXTS}
-    return {
-        "episodes": {"episode_id": ids}
-        | _columns(EPISODES, [{"goals": [], **record["episode"]} for record in batch]),
-        "labelled_progress": labelled,
-        "judgements": {"episode_id": ids} | _columns(JUDGEMENTS, judgements),
-        "curves": curves,
-        "verdicts": {"episode_id": [name for name, _ in verdicts]}
-        | _columns(VERDICTS, [v for _, v in verdicts]),
-        "calls": {"episode_id": [name for name, _ in calls]} | _columns(CALLS, [c for _, c in calls]),
-        "usage": {"episode_id": ids} | _columns(USAGE, [_usage(record["usage"]) for record in batch]),
+    tables: dict[str, dict[str, list[Any]]] = {
+        name: {column: [] for column in schema.names} for name, schema in schemas.items()
     }
 
+    def add(table: str, record: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        for name, values in tables[table].items():
+            values.append(record["id"] if name == "episode_id" else row[name])
 
-def _usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of the ``usage`` table: what is not a count or an amount is unknown."""
+    def add_points(table: str, record: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> None:
+        n = len(columns["time_s"])
+        for name, values in tables[table].items():
+            values += [record["id"]] * n if name == "episode_id" else columns.get(name, [None] * n)
+
+    for record in batch:
+        episode, judgement = record["episode"], record["judgement"]
+        add("episodes", record, {"goals": [], **episode})
+        for name, points in sorted(episode.get("labelled_progress", {}).items()):
+            add_points("labelled_progress", record, {"name": [name] * len(points["time_s"]), **points})
+        add("judgements", record, _judgement(judgement, judge, protocol))
+        if (curve := judgement.get("curve")) is not None:
+            add_points(
+                "curves",
+                record,
+                {**curve["channels"], "time_s": curve["time_s"], "progress": curve["progress"]},
+            )
+        for verdict in judgement["verdicts"]:
+            add("verdicts", record, verdict)
+        for call in record["calls"]:
+            add(
+                "calls",
+                record,
+                {name: count_or_none(call.get(name)) for name in _TOKENS}
+                | {name: text_or_none(call.get(name)) for name in _CALL_TEXTS},
+            )
+        add("usage", record, _usage(record["usage"]))
+    return tables
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the ``usage`` table, with null for what is not a count or an amount."""
     latencies = usage.get("latencies_s")
     known = map(amount_or_none, latencies if isinstance(latencies, list) else ())
     return {
@@ -331,25 +250,20 @@ def _usage(usage: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _columns(schema: pa.Schema, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in schema.names if name != "episode_id"}
-
-
-def _judgement(record: dict[str, Any], judge: str, protocol: str) -> dict[str, Any]:
-    judgement = record["judgement"]
+def _judgement(judgement: Mapping[str, Any], judge: str, protocol: str) -> dict[str, Any]:
+    """Return a row of the ``judgements`` table."""
     curve = judgement.get("curve")
     n = len(curve["time_s"]) if curve else 0
     known = sum(value is not None for value in curve["progress"]) if curve else 0
     return {
+        "success_probability": None,
+        "success_calibrated": False,
+        **judgement,
         "judge": judge,
         "protocol": protocol,
-        "success_score": judgement["success_score"],
-        "success_probability": judgement.get("success_probability"),
-        "success_calibrated": judgement.get("success_calibrated", False),
         "n_points": n,
         "coverage": known / n if n else None,
         "calibrated": curve["calibrated"] if curve else None,
         "time_source": curve["time_source"] if curve else None,
         "facts": json.dumps(judgement["facts"]) if judgement["facts"] else None,
-        "error": judgement["error"],
     }

@@ -1,4 +1,4 @@
-"""The seam between a run and what carries it out: an engine gets the work of a run and finishes its episodes."""
+"""The interface between a run and its engine: an engine gets the work of a run and finishes its episodes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stepscore.episodes import Episode
+from stepscore.errors import OptionError
 from stepscore.judges import Judge
 from stepscore.models.calls import CallChain, CallOptions, RunAccount
 from stepscore.runs.journal import Entry, Journal
 from stepscore.types import Usage
 
 IN_FLIGHT = 2
-"""Episodes in flight at a model in process: the frames of the next are decoded while it scores one."""
+"""Episodes in flight at a model in process: it scores one while the frames of the next are decoded."""
 
 MAX_WORKERS = 4096
 """Most episodes in flight in one process, and most processes."""
 
 
+def check_workers(workers: int) -> None:
+    """Raise OptionError for an invalid number of workers."""
+    if not 1 <= workers <= MAX_WORKERS:
+        raise OptionError(f"workers must be an integer from 1 to {MAX_WORKERS}, got {workers}.")
+
+
 @dataclass(frozen=True, slots=True)
 class FinishedEpisode:
-    """An episode that is finished.
-
-    Attributes:
-        episode_id: Its id.
-        reused: Whether it was found in the journal rather than judged now.
-        error: Why there is no judgement; ``None`` when there is one.
-        usage: What judging it took; ``None`` where it was reused.
-    """
+    """A finished episode: whether its judgement was in the journal, why it has none, and the usage of its calls."""
 
     episode_id: str
     reused: bool
@@ -40,17 +40,9 @@ class FinishedEpisode:
 class Work:
     """The work of one start of a run.
 
-    Attributes:
-        episodes: The episodes; taken one by one, so that a lazy listing stays lazy.
-        count: How many they are.
-        judge: The judge.
-        journal: The open journal to which each finished episode is written, by this process alone.
-        entries: What the journal held at the start.
-        views: Give the judge only these views; ``None`` for all.
-        account: The account of all calls.
-        chain: Answers requests in this process.
-        options: Prices, connections and patience, for the chains of workers.
-        on_done: Called after each episode, in the calling thread.
+    ``episodes`` may be a lazy listing of ``count``. ``entries`` is the journal's content at the start. ``chain``
+    answers requests in this process, and ``options`` are for the chains of workers. ``on_done`` is called after each
+    episode, in the calling thread.
     """
 
     episodes: Iterable[Episode]
@@ -66,7 +58,7 @@ class Work:
 
 
 class Engine(Protocol):
-    """Carries out the work of a run: in this process, in several, or on a cluster. Results are the same."""
+    """Does the work of a run in this process, in several, or on a cluster, with the same results."""
 
     @property
     def name(self) -> str:
@@ -74,11 +66,11 @@ class Engine(Protocol):
 
     @property
     def workers(self) -> int | None:
-        """Episodes in flight, or processes that judge; ``None`` where a cluster decides. ``run.json`` keeps it."""
+        """Episodes in flight, or processes that judge; ``None`` if a cluster decides. Kept in ``run.json``."""
 
     def run(self, work: Work) -> None:
-        """Judge what the journal does not hold yet.
+        """Judge the episodes that are not in the journal.
 
         Raises:
-            BudgetError: The budget was spent. Episodes that had their answers are written, no more are begun.
+            BudgetError: The budget is spent. Episodes in flight were finished if they had their answers.
         """

@@ -1,7 +1,7 @@
-"""A worker: judges groups of episodes through its own call chain, and makes the records that the owner writes.
+"""A worker: judges groups of episodes through its call chain, and makes the records that the owner writes.
 
-It is the same class in the owner's process, in another one and on another machine; ``worker_link.py`` is a worker's
-end of the way to the owner.
+It is the same class in the owner's process, in another process and on another machine; ``remote_worker.py`` connects
+it to an owner elsewhere.
 """
 
 from __future__ import annotations
@@ -12,58 +12,42 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.models.calls import BatchGroup, Call, CallChain
-from stepscore.runs.episode_record import Described, EpisodeTask, Outcome, bare, describe, judged, recorded
+from stepscore.runs.episode_record import EpisodeOutcome, EpisodeTask, bare, describe, judged, recorded
 from stepscore.types import Judgement
 
 
 @dataclass(frozen=True)
 class Worker:
-    """Judges groups of episodes; to be used in a running event loop.
-
-    Attributes:
-        judge: The judge.
-        views: Give the judge only these views; ``None`` for all.
-        chain: Answers its requests.
-        threads: Read what an episode is before it is judged.
-    """
+    """Judges groups of episodes in a running event loop; ``threads`` read the descriptions of episodes."""
 
     judge: Judge
     views: Sequence[str] | None
     chain: CallChain
     threads: Executor
 
-    async def judge_group(self, tasks: Sequence[EpisodeTask]) -> list[Outcome]:
-        """Judge episodes together, and return what became of each; an error that stops the run is an outcome too."""
+    async def judge_group(self, tasks: Sequence[EpisodeTask]) -> list[EpisodeOutcome]:
+        """Judge episodes together and return their outcomes; an error that stops the run is an outcome too."""
         group = BatchGroup([task.episode.id for task in tasks])
         return list(await asyncio.gather(*(self._judge_of_group(task, group) for task in tasks)))
 
-    async def _judge_of_group(self, task: EpisodeTask, group: BatchGroup) -> Outcome:
+    async def _judge_of_group(self, task: EpisodeTask, group: BatchGroup) -> EpisodeOutcome:
         try:
             return await self._judge(task, group)
         except Exception as error:
-            episode = task.episode
-            return Outcome(
-                episode.id, bare(episode.id, episode.source, episode.source_index).row, stopped=error
-            )
+            return EpisodeOutcome(task.episode.id, bare(task.episode).row, stopped=error)
         finally:
             group.leave(task.episode.id)
 
-    async def _judge(self, task: EpisodeTask, group: BatchGroup) -> Outcome:
+    async def _judge(self, task: EpisodeTask, group: BatchGroup) -> EpisodeOutcome:
         started = time.perf_counter()
         loop = asyncio.get_running_loop()
         episode, described = await loop.run_in_executor(self.threads, describe, task.episode, self.views)
         if task.key is not None and described.key == task.key:
-            return Outcome(described.id, described.row)
+            return EpisodeOutcome(described.id, described.row)
         calls: list[Call] = []
-        judgement = await self._judgement(episode, described, calls, group)
+        judgement = Judgement(error=described.error)
+        if described.error is None:
+            judgement = await judged(self.judge, episode, self.chain.ask_about(episode, calls, group))
         return recorded(described, judgement, calls, time.perf_counter() - started)
-
-    async def _judgement(
-        self, episode: Episode, described: Described, calls: list[Call], group: BatchGroup
-    ) -> Judgement:
-        if described.error is not None:
-            return Judgement(error=described.error)
-        return await judged(self.judge, episode, self.chain.ask_about(episode, calls, group))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore._appending import LeaseObserver
+from stepscore._journals import LeaseObserver
 from stepscore._options import DEFAULT_REVISION, SceneChoice
 from stepscore._progress import doing
 from stepscore.report.page import (

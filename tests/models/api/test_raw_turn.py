@@ -288,5 +288,5 @@ def test_a_server_that_restarts_in_mid_run_fails_nothing_and_answers_nothing_twi
     assert [row["error"] for row in run.judgements().to_pylist()] == [None] * 3
     assert run.curves().column("progress").null_count == 0
     assert "next attempt in 8 s" in said[0]
-    assert "It waits 600 s at most; -E patience changes it." in said[0]
+    assert "Waiting at most 600 s; change this with -E patience." in said[0]
     assert state.answered == sum(run.usage().column("calls").to_pylist()) == 12

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stepscore.errors import RunError
 from stepscore.models.calls.attempts import Attempts, Spent
-from stepscore.models.calls.attempts_journal import AttemptsJournal
+from stepscore.models.calls.shared_folder import AttemptsJournal
 
 RECORDS = pytest.mark.parametrize("record", [Attempts, AttemptsJournal])
 STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")

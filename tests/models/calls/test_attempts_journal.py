@@ -9,7 +9,7 @@ import pytest
 
 from stepscore.errors import LeaseLostError, RunError
 from stepscore.models.calls.attempts import Spent
-from stepscore.models.calls.attempts_journal import AttemptsJournal
+from stepscore.models.calls.shared_folder import AttemptsJournal
 
 
 def test_an_attempt_is_a_line_before_it_is_sent(tmp_path: Path) -> None:

@@ -32,8 +32,7 @@ from stepscore.models import (
     VideoFrames,
     VideoPrefix,
 )
-from stepscore.models.calls.call import Call
-from stepscore.models.calls.keys import call_key
+from stepscore.models.calls.call import Call, call_key
 
 MODEL = {"name": "mock/x"}
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
 from stepscore.models import Answer, DecodedMedia, MediaRef, Request, Response
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.budget import Budget
 from stepscore.models.calls.call import Call
+from stepscore.models.calls.options import Budget
 from stepscore.models.calls.prices import Price
 from stepscore.models.calls.retries import PATIENCE_S, Retry, Waits
 from tests.models.calls.book import FRAME, REQUEST, Book
@@ -110,7 +110,7 @@ def test_a_budget_of_n_is_n_attempts_over_all_starts(tmp_path: Path) -> None:
             total += fake.seen
     assert total == 5
     fake = Fake()
-    with pytest.raises(BudgetError, match="5 calls is spent; a larger --max-calls continues"):
+    with pytest.raises(BudgetError, match=r"5 calls is spent\. Continue with a larger --max-calls"):
         ask(ledger(tmp_path, budget=Budget(max_calls=5)), call("later"), fake)
     ask(ledger(tmp_path, budget=Budget(max_calls=6)), call("later"), fake)
     assert fake.seen == 1

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,15 @@ from tests.runs.engines.judges import Asking, Brightness, many
 
 SOURCE = ROOT / "src" / "stepscore"
 MOST_HOPS, MOST_ON_REQUESTS, MOST_ON_RESPONSES = 8, 20, 10
-REQUESTS = {
-    "Request",
-    "TypedRequest",
-    *(kind.__name__ for kind in requests.PromptRequest.__subclasses__()),
-} | {kind.__name__ for kind in requests.TypedRequest.__subclasses__()}
-RESPONSES = {"Response", *(kind.__name__ for kind in responses.Response.__subclasses__())}
+
+
+def below(kind: type[Any]) -> set[str]:
+    """Names of a class and of all classes that inherit from it."""
+    return {kind.__name__}.union(*map(below, kind.__subclasses__()))
+
+
+REQUESTS = {"Request"} | below(requests.TypedRequest)
+RESPONSES = below(responses.Response)
 
 
 @dataclass

@@ -22,12 +22,15 @@ from stepscore.models import (
     Score,
     ScorePrefixes,
     ScoreSimilarity,
+    ScoreStream,
     TiledFrames,
     Turn,
+    TypedRequest,
     VideoFrames,
     VideoPrefix,
 )
-from stepscore.models.calls.keys import call_key
+from stepscore.models.calls.call import call_key
+from stepscore.models.schemas import Constant
 from stepscore.models.tagged import plain
 
 STILL, GOAL, VIDEO = FrameRef("top", 3, 64), GoalImage("wrist"), VideoFrames("top", (0, 4, 8), 64)
@@ -43,6 +46,9 @@ PROMPT = Prompt(
 STATEMENT = Prompt(
     (Turn("user", (VideoPrefix(), "It is done.")),), prefill=" The answer is:", template="open"
 )
+OTHER = VideoFrames("wrist", (1, 5), 32)
+LATER = dataclasses.replace(CLIP, timestamps=np.array([1.0, 1.5]))
+SCHEMA = Constant(1)
 GOLDEN: list[tuple[Request, str]] = [
     (
         Generate(PROMPT, max_tokens=9, temperature=0.5, top_p=0.9, seed=3, json=True, repeat=1),
@@ -91,11 +97,77 @@ def stored(value: object) -> dict[str, Any]:
     return {name: item for name, item in plain(value).items() if name != "is"}
 
 
-@pytest.mark.parametrize("request_", [one for one, _ in GOLDEN], ids=lambda one: one.tag)
-def test_every_field_enters_the_key(request_: Request) -> None:
-    fields = {field.name: field.default for field in dataclasses.fields(request_)}
-    assert {*stored(request_), *request_.later} == fields.keys()
-    assert all(fields[name] == usual for name, usual in request_.later.items())
+ALL_FIELDS: dict[type[Request], tuple[Request, dict[str, object]]] = {
+    Generate: (
+        Generate(PROMPT, seed=1),
+        {
+            "prompt": Prompt((Turn("user", ("Other",)),)),
+            "max_tokens": 7,
+            "temperature": 0.5,
+            "top_p": 0.5,
+            "seed": 2,
+            "json": True,
+            "repeat": 1,
+            "top_k": 5,
+            "top_logprobs": 3,
+            "schema": SCHEMA,
+        },
+    ),
+    Score: (Score(PROMPT, (" a",)), {"prompt": STATEMENT, "candidates": (" b",), "repeat": 1}),
+    ScorePrefixes: (
+        ScorePrefixes(VIDEO, (1,), (STATEMENT,), (" a",)),
+        {"video": OTHER, "lengths": (2,), "prompts": (PROMPT,), "candidates": (" b",), "repeat": 1},
+    ),
+    ScoreStream: (
+        ScoreStream(None, DecodedMedia(CLIP, True), (STATEMENT,), (" a",)),  # type: ignore[arg-type]
+        {"video": DecodedMedia(LATER, True), "prompts": (PROMPT,), "candidates": (" b",)},
+    ),
+    PredictStages: (
+        PredictStages((VIDEO,), "open", "drawer"),
+        {
+            "videos": (OTHER,),
+            "instruction": "close",
+            "task": "door",
+            "frames": (0,),
+            "decode": "expected",
+            "state": ((0.5,),),
+        },
+    ),
+    PredictProgress: (PredictProgress(PROMPT), {"prompt": STATEMENT}),
+    PreferVideo: (PreferVideo(PROMPT), {"prompt": STATEMENT}),
+    ScoreSimilarity: (ScoreSimilarity(VIDEO), {"video": OTHER, "images": (STILL,), "texts": ("open",)}),
+}
+"""A request of each type, and another value of each of its fields."""
+
+OUTSIDE = {"stream"}
+"""Fields that are state in this process: a request with one is never cached."""
+
+
+def concrete(kind: type[Any] = TypedRequest) -> set[type[Any]]:
+    """Every request type with a tag, a subclass of a subclass as well."""
+    found = {each for sub in kind.__subclasses__() for each in concrete(sub)}
+    return found | ({kind} if "tag" in vars(kind) else set())
+
+
+def test_every_request_type_is_here() -> None:
+    known = {kind for kind in concrete() if kind.__module__.startswith("stepscore.")}
+    assert known == ALL_FIELDS.keys()
+    assert {type(request) for request, _ in GOLDEN} == known - {ScoreStream}
+
+
+@pytest.mark.parametrize("kind", ALL_FIELDS, ids=lambda kind: kind.tag)
+def test_every_field_enters_the_key(kind: type[Request]) -> None:
+    request, others = ALL_FIELDS[kind]
+    fields = {field.name: field.default for field in dataclasses.fields(request)}
+    outside = fields.keys() & OUTSIDE
+    assert not (outside and request.cached)
+    assert others.keys() == fields.keys() - outside
+    keys = {
+        call_key("f", dataclasses.replace(request, **{name: value}), {}) for name, value in others.items()
+    }
+    assert len(keys | {call_key("f", request, {})}) == len(others) + 1
+    assert {*stored(request), *request.later} == fields.keys() - outside
+    assert all(fields[name] == usual for name, usual in request.later.items())
 
 
 def test_a_field_that_came_later_changes_the_key_only_where_it_is_used() -> None:

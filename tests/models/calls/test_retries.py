@@ -74,8 +74,8 @@ def test_a_server_that_restarts_fails_no_call(tmp_path: Path, seconds: float, er
     assert all(isinstance(answer, Answer) for answer in found)
     # All twenty meet it away once; from then on one at a time looks, ever less often.
     assert server.tried <= 20 + 20 + 6 + seconds / MAX_PROBE_WAIT_S
-    assert "m: the server does not answer now; next attempt in" in lines[0]
-    assert "-E patience changes it" in lines[0]
+    assert "m: the server does not answer; next attempt in" in lines[0]
+    assert "change this with -E patience" in lines[0]
     assert "the server answers again after" in lines[-1]
 
 
@@ -106,7 +106,7 @@ def test_patience_ends_once_for_all_calls_and_later_ones_fail_at_once(tmp_path: 
         assert all(isinstance(error, UnavailableError) for error in found)
         waited = waits._skipped
         assert 60.0 < waited <= 120.0, "fifty calls wait as long as one"
-        assert all("It waits 120 s at most" in line for line in lines)
+        assert all("Waiting at most 120 s" in line for line in lines)
         again = await ask_together(tmp_path, server, 5)
         assert all(isinstance(error, UnavailableError) for error in again)
         assert waits._skipped == waited
@@ -128,7 +128,7 @@ def test_a_long_wait_is_said_bounded_and_waited_once_for_all(tmp_path: Path, ask
     found = ask_all(tmp_path, server, 10)
     assert all(isinstance(error, RefusedError) for error in found)
     assert 300.0 < waits._skipped <= 600.0
-    first = f"m: the server does not answer now; next attempt in {min(asked, 600):.0f} s"
+    first = f"m: the server does not answer; next attempt in {min(asked, 600):.0f} s"
     assert lines[0].startswith(first)
     assert ("(the server asks for 999999999 s)" in lines[0]) == (asked > 600)
     assert "slow down" in lines[0]
@@ -174,7 +174,9 @@ def test_short_waits_are_silent_and_their_sum_is_bounded() -> None:
     assert sum(given) == 100.0
     assert lines == []
     waits.after(TransientModelError("cut", 7.0), Retry(6))
-    assert lines == ["m: waiting 7 s for the server: cut (It waits 100 s at most; -E patience changes it.)"]
+    assert lines == [
+        "m: waiting 7 s for the server: cut (Waiting at most 100 s; change this with -E patience.)"
+    ]
 
 
 def test_growing_waits_double_and_have_an_end() -> None:

@@ -21,7 +21,7 @@ from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, Run
 from stepscore.runs.engines import LocalEngine, ProcessEngine, choose_engine
-from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessCrew, ProcessLink
+from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessHandle, ProcessPool
 from stepscore.runs.messages import Ready, Unable
 from stepscore.runs.tables import TABLES
 from stepscore.testing import write_toy_rollouts
@@ -87,7 +87,7 @@ def test_an_episode_that_kills_its_workers_becomes_a_row_and_the_others_are_judg
     )
     assert [name for name, error in errors.items() if error] == ["task/e001"]
     assert errors["task/e001"] == (
-        "3 workers ended one after another while they judged this episode (killed by SIGKILL). "
+        "3 workers ended one after another while judging this episode (killed by SIGKILL). "
         "Its judge, model or video makes them crash or use too much memory."
     )
     assert run.episodes().column("instruction").to_pylist() == ["open the drawer"] * 4
@@ -143,7 +143,7 @@ def test_a_judge_that_another_process_cannot_load_is_refused_with_a_sentence(
 ) -> None:
     made = type("OfANotebook", (Asking,), {"__module__": "__main__"})
     monkeypatch.setattr(sys.modules["__main__"], "OfANotebook", made, raising=False)
-    with pytest.raises(RunError, match=r"cannot be used by another process: .*OfANotebook.*-E engine=local"):
+    with pytest.raises(RunError, match=r"cannot be used in another process: .*OfANotebook.*-E engine=local"):
         score("run", made(), workers=2)
 
 
@@ -160,7 +160,7 @@ def test_the_usual_engine_is_one_process_and_for_a_served_model_always(tmp_path:
     assert choose_engine("processes", here, None, options) == ProcessEngine(os.cpu_count() or 1)
     with pytest.raises(UnknownNameError, match="Unknown engine 'slurm'"):
         choose_engine("slurm", here, 4, options)
-    with pytest.raises(OptionError, match="workers is 0"):
+    with pytest.raises(OptionError, match="workers must be an integer from 1 to 4096, got 0"):
         stepscore.score(many(1), here, tmp_path / "run", workers=0, engine="processes")
 
 
@@ -169,14 +169,14 @@ def test_processes_share_the_cores_unless_the_user_chose_otherwise(monkeypatch: 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    environment = ProcessCrew([], 3)._environment
+    environment = ProcessPool([], 3)._environment
     assert [environment[name] for name in THREAD_VARIABLES] == ["2", "2", "7"]
-    assert ProcessCrew([], 20)._environment["OMP_NUM_THREADS"] == "1"
+    assert ProcessPool([], 20)._environment["OMP_NUM_THREADS"] == "1"
 
 
 def test_what_a_worker_said_before_it_ended_counts() -> None:
     async def received() -> list[list[object]]:
-        link = ProcessLink.__new__(ProcessLink)
+        link = ProcessHandle.__new__(ProcessHandle)
         link._received = asyncio.Queue()
         for message in (Ready(), Unable("why"), None):
             link._received.put_nowait(message)

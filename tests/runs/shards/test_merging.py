@@ -89,7 +89,7 @@ def test_more_shards_than_episodes_leave_some_empty(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_merged_says_how_far_its_shards_are(tmp_path: Path) -> None:
     judge_shards(tmp_path / "many", 4, only=(2, 3))
-    with pytest.raises(RunError, match=r"4 shards, 2 of 4 are finished, .* Run: stepscore merge \S*many$"):
+    with pytest.raises(RunError, match=r"4 shards .*; 2 of 4 are finished. Run: stepscore merge \S*many$"):
         open_run(tmp_path / "many")
 
 
@@ -171,7 +171,7 @@ def test_a_merge_writes_into_a_new_folder_or_one_of_its_own(tmp_path: Path) -> N
         stepscore.score(many(2), Uneven(), out=tmp_path / name)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("precious")
-    with pytest.raises(RunError, match="not among the runs"):
+    with pytest.raises(RunError, match="not one of the runs"):
         merge([tmp_path / "a"], tmp_path / "thesis")
     with pytest.raises(OptionError, match="-o RUN"):
         merge([tmp_path / "a", tmp_path / "b"])
@@ -200,15 +200,15 @@ def test_a_merge_waits_for_a_lease_with_a_time_in_the_future_and_not_for_a_journ
 def test_other_shards_of_a_folder_agree_with_its_first(tmp_path: Path) -> None:
     folder = tmp_path / "many"
     judge_shards(folder, 4, only=(1,))
-    with pytest.raises(RunError, match=r"divided into 4 shards, not 5\. Give --shard I/4"):
+    with pytest.raises(RunError, match=r"divided into 4 shards, not 5\. Use --shard I/4"):
         judge_shards(folder, 5, only=(2,))
-    with pytest.raises(RunError, match="30 episodes, and 29 are selected now"):
+    with pytest.raises(RunError, match="30 episodes in batches of 1, not 29 of 1"):
         stepscore.score(many(29), Uneven(), out=folder, shard=Shard(2, 4))
-    with pytest.raises(RunError, match="30 episodes of other names"):
+    with pytest.raises(RunError, match="30 episodes with other ids"):
         stepscore.score([*many(29), episode("z")], Uneven(), out=folder, shard=Shard(2, 4))
     with pytest.raises(ProtocolMismatchError, match=r'judge.name is "constant", not "uneven"'):
         stepscore.score(many(), stepscore.get_judge("constant"), out=folder, shard=Shard(2, 4))
-    with pytest.raises(RunError, match="Judge one of them: --shard I/4"):
+    with pytest.raises(RunError, match="Judge one of them with --shard I/4"):
         stepscore.score(many(), Uneven(), out=folder)
     stepscore.score(many(), Uneven(), out=tmp_path / "plain")
     with pytest.raises(RunError, match="a run that is not divided"):

@@ -93,5 +93,5 @@ def test_what_slurm_does_not_say_is_not_guessed() -> None:
         parse_shard("slurm", {})
     with pytest.raises(OptionError, match="SLURM_ARRAY_TASK_ID, which is 'x'"):
         parse_shard("slurm/4", {"SLURM_ARRAY_TASK_ID": "x"})
-    with pytest.raises(OptionError, match="not one of 3 tasks in a row"):
+    with pytest.raises(OptionError, match="not one of 3 evenly spaced"):
         parse_shard("slurm", slurm(ID=9, COUNT=3, MIN=1))

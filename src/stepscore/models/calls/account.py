@@ -1,9 +1,9 @@
-"""The account of a run: answers, claims, attempts and money. There is one, in the process that owns the run's folder.
+"""The account of a run: answers, claims, attempts and money. The process that owns the run folder has the only one.
 
 An attempt is recorded before it is sent and counts against the budget, retries and lost answers included; killing
-the process loses none. An answered call is never sent again: it is in the cache (``answer_cache.py``), and a call
-that is under way is waited for, also where another owner on this machine sent it (``claims.py``). One event loop does
-all of it, so that the budget is exact.
+the process loses none. An answered call is never sent again: it is in the cache (``answer_cache.py``). A call under
+way is waited for, also if another owner on this machine sent it (``claims.py``). Everything runs in one event loop,
+so the budget is exact.
 """
 
 from __future__ import annotations
@@ -11,91 +11,73 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from stepscore._appending import Lease
+from stepscore._journals import Lease
 from stepscore.errors import BudgetError, ModelError
 from stepscore.models.calls.answer_cache import CallCache
 from stepscore.models.calls.attempts import Attempts, OpenAttempts, Spent
-from stepscore.models.calls.attempts_journal import AttemptsJournal
-from stepscore.models.calls.claim_table import ClaimTable, Outcome, Waiter
-from stepscore.models.calls.claims import HeldClaim, new_owner, take_claim
-from stepscore.models.calls.kept_answers import KeptAnswers
+from stepscore.models.calls.claims import CallOutcome, ClaimTable, HeldClaim, Waiter, new_owner, take_claim
 from stepscore.models.calls.options import CallOptions
+from stepscore.models.calls.shared_folder import AttemptsJournal, SharedAnswers
 from stepscore.models.responses import Response
 
-ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL, KEPT_ANSWERS = "attempts.sqlite", "attempts.jsonl", "answers.jsonl"
-"""Files of a run folder that models' calls write: the latter two where machines share the folder."""
+ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL, SHARED_ANSWERS = "attempts.sqlite", "attempts.jsonl", "answers.jsonl"
+"""Files of a run folder that the account writes; the last two if machines share the folder."""
 
 
 class Account(Protocol):
-    """What the layers of a call chain need of the account, which may be another process's."""
+    """The account as the call chain uses it; in a worker, each method is a message to the owner.
+
+    ``waiter`` is paused while a method waits for another call.
+    """
 
     async def find(self, key: str, kind: type[Response]) -> Response | None:
-        """Return the cached answer to a call; ``None`` where there is none that can be read."""
+        """Return the cached answer to a call; ``None`` if there is no readable one."""
 
     def forget(self, key: str) -> None:
-        """Delete an answer that cannot be used, so that it is asked for again."""
+        """Delete an unusable answer, so that the call is made again."""
 
     async def claim(
         self, key: str, kind: type[Response], waiter: Waiter | None, *, served: bool
     ) -> Response | None:
-        """Claim a call before it is asked, and return ``None``; else return or raise what the same call ended with.
+        """Claim a call and return ``None``; if the same call is under way, return or raise its outcome.
 
-        Args:
-            key: The call.
-            kind: The type of its response.
-            waiter: Who asks; informed of a wait for another call.
-            served: Whether other owners on this machine may ask the same of the same server.
+        ``served`` says that other owners on this machine may call the same server.
         """
 
-    def release(self, key: str, outcome: Outcome | None) -> None:
-        """End a claim with what the call ended with; ``None`` for one that was cancelled."""
+    def release(self, key: str, outcome: CallOutcome | None) -> None:
+        """End a claim with the outcome of its call; ``None`` if it was cancelled."""
 
     async def begin(self, key: str, model: str, bound: float | None, waiter: Waiter | None) -> int:
-        """Record an attempt before it is sent, and return its number.
+        """Record an attempt before it is sent, and return its number; raise BudgetError if it is over the budget.
 
-        Args:
-            key: The call.
-            model: The model's name.
-            bound: The most that it can cost; ``None`` where no price is known.
-            waiter: Who asks; informed of a wait for attempts under way, which may cost less than they can.
-
-        Raises:
-            BudgetError: The budget does not allow it.
+        ``bound`` is the most that it can cost. It may wait for attempts under way, which may cost less than theirs.
         """
 
     def end(
         self, number: int, state: str, cost: float | None, answer: Response | None, failure: str = ""
     ) -> None:
-        """Store an attempt's answer, then record how it ended; see ``attempts.py`` for its states.
+        """Store the answer of an attempt, then record its state (see ``attempts.py``) and cost; ``None``: the bound.
 
-        Args:
-            number: From :meth:`begin`.
-            state: The state.
-            cost: What it cost; ``None`` leaves the bound.
-            answer: The answer.
-            failure: Why there is none.
+        ``failure`` says why there is no answer.
         """
 
     async def settled(self) -> None:
-        """Wait until all calls now under way have ended, so that none of their answers is lost."""
+        """Wait until all calls under way have ended, so that none of their answers is lost."""
 
 
 class RunAccount:
     """The account in the process that owns a run folder.
 
-    Args:
-        folder: The folder.
-        options: Budget and cache.
-        lease: The lease of a folder that machines share: attempts are then lines of a file, and answers are kept
-            beside them for another machine. ``None`` where the folder is locked.
+    With a lease, machines share the folder: attempts are then lines of a file, and answers are kept beside them for
+    another machine.
     """
 
     def __init__(self, folder: Path, options: CallOptions, lease: Lease | None = None) -> None:
         self._folder, self._options, self._lease = folder, options, lease
-        # Opened at once where earlier starts left it: a damaged one is better known before anything is asked.
+        # What earlier starts left is opened at once: damage must be found before the first call.
         kept = any((folder / name).exists() for name in (ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL))
         self._opened: OpenAttempts | None = self._open_attempts() if kept else None
-        self._cache: CallCache | KeptAnswers | None = None
+        self._cache: CallCache | SharedAnswers | None = None
         self._owner = new_owner()
         self._claims = ClaimTable()
         self._shared: dict[str, HeldClaim] = {}
@@ -104,10 +86,9 @@ class RunAccount:
 
     def close(self) -> None:
         """Close the files."""
-        if self._opened is not None:
-            self._opened.close()
-        if self._cache is not None:
-            self._cache.close()
+        for file in (self._opened, self._cache):
+            if file is not None:
+                file.close()
 
     def spent(self) -> tuple[Spent, Spent]:
         """Return attempts and cost of this start, and of all starts of the run."""
@@ -140,7 +121,7 @@ class RunAccount:
         served: bool,
         holder: object = None,
     ) -> Response | None:
-        """See :class:`Account`; ``holder`` is the worker that asks and has not looked, ``None`` for this process."""
+        """See :class:`Account`; ``holder`` is the worker that asks, whose call was not looked up yet."""
         found = await self._claims.claim(key, waiter, holder)
         cache = self._open_cache()
         if found is not None or cache is None or (holder is None and not served):
@@ -157,7 +138,7 @@ class RunAccount:
             self.release(key, found, holder)
         return found
 
-    def release(self, key: str, outcome: Outcome | None, holder: object = None) -> None:
+    def release(self, key: str, outcome: CallOutcome | None, holder: object = None) -> None:
         """See :class:`Account`."""
         if self._claims.release(key, outcome, holder) and (held := self._shared.pop(key, None)) is not None:
             held.give_back()
@@ -224,15 +205,15 @@ class RunAccount:
         return self._opened
 
     def _open_attempts(self) -> OpenAttempts:
-        """Return the record of attempts; the one that earlier starts of the run wrote goes on."""
+        """Open the record of attempts, of the kind that earlier starts of the run used."""
         database, journal = self._folder / ATTEMPTS_DATABASE, self._folder / ATTEMPTS_JOURNAL
         if database.exists() or (self._lease is None and not journal.exists()):
             return Attempts(database)
         return AttemptsJournal(journal, lambda: None if self._lease is None else self._lease.check())
 
-    def _open_cache(self) -> CallCache | KeptAnswers | None:
+    def _open_cache(self) -> CallCache | SharedAnswers | None:
         if self._cache is None and self._options.cache:
-            cache = CallCache(self._options.cache_path)
-            shared = None if self._lease is None else self._lease.check
-            self._cache = cache if shared is None else KeptAnswers(cache, self._folder / KEPT_ANSWERS, shared)
+            self._cache = cache = CallCache(self._options.cache_path)
+            if self._lease is not None:
+                self._cache = SharedAnswers(cache, self._folder / SHARED_ANSWERS, self._lease.check)
         return self._cache

@@ -1,9 +1,8 @@
-"""The call cache: answers already paid for, in one sqlite file, by the key of their call.
+"""The call cache: answers already paid for, in one SQLite file, by the key of their call.
 
-The key (``keys.py``) is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling,
-model), so a hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the
-file, and one that asks a question leaves a claim on it (``claims.py``). A value that cannot be read is as good as
-none: its question is asked again, and the new answer takes its place.
+The key (``call.py``) hashes all that decides an answer, so a hit needs no decoding. Values are JSON; nothing is ever
+unpickled. Several processes may share the file, with a claim on each call under way (``claims.py``). An unreadable
+value is replaced: its call is made again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_VALUE_BYTES = 1 << 26
 """Longest cached value that is unpacked, in bytes."""
 
 WAL_ATTEMPTS, WAL_PAUSE_S = 100, 0.1
-"""How often, and after how many seconds, a cache that another process opens for the first time is tried again."""
+"""Tries, and seconds between them, to open a cache that another process is creating."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -74,7 +73,7 @@ class CallCache:
             raise self._broken(error) from error
 
     def _use_wal(self) -> None:
-        """Switch to a write-ahead log; SQLite does not wait for another process that switches at the same time."""
+        """Switch to a write-ahead log; SQLite itself does not wait for another process that switches now."""
         for attempt in range(WAL_ATTEMPTS):
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
@@ -85,7 +84,7 @@ class CallCache:
                 time.sleep(WAL_PAUSE_S)
 
     def _check_tables(self) -> None:
-        """Raise an error for a database that is another program's, before anything is written to it."""
+        """Raise an error for another program's database, before anything is written to it."""
         names = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for name in names & _COLUMNS.keys():
             if not {row[1] for row in self._db.execute(f"PRAGMA table_info({name})")} >= _COLUMNS[name]:
@@ -96,11 +95,11 @@ class CallCache:
     def _broken(self, error: Exception | str) -> RunError:
         return RunError(
             f"Cannot use the call cache {shown(self.path)}: {error}. "
-            "Set STEPSCORE_CACHE to another folder, or judge with -E cache=false; a damaged file may be removed."
+            "Set STEPSCORE_CACHE to another folder, judge with -E cache=false, or remove a damaged file."
         )
 
     def _run(self, statement: str, *values: object) -> tuple[list[Any], int]:
-        """Return the rows of a statement, and how many it changed."""
+        """Return the rows of a statement, and the number of rows it changed."""
         try:
             with self._lock:
                 cursor = self._db.execute(statement, values)
@@ -109,7 +108,7 @@ class CallCache:
             raise self._broken(error) from error
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the cached answer; ``None`` where there is none that can be read."""
+        """Return the cached answer; ``None`` if there is no readable one."""
         rows, _ = self._run("SELECT value FROM calls WHERE key = ?", key)
         if not rows:
             return None
@@ -118,22 +117,22 @@ class CallCache:
         return value
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
-        """Store an answer; where two processes asked at the same time, the first one stays."""
+        """Store an answer; of two processes that asked at the same time, the first one's stays."""
         packed = zlib.compress(json.dumps(value, allow_nan=False).encode(), 6)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._run("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", key, model, now, packed)
 
     def forget(self, key: str) -> None:
-        """Delete an answer that cannot be used, so that the next one can take its place."""
+        """Delete an unusable answer, so that the next one can take its place."""
         self._run("DELETE FROM calls WHERE key = ?", key)
 
     def claim(self, key: str, owner: str, until: float) -> bool:
-        """Claim a question before it is asked, or renew one's claim; ``False`` where another's claim holds."""
+        """Claim a call before it is made, or renew the claim; ``False`` while another owner's claim is valid."""
         for found, _ in self._run("SELECT owner, until FROM claims WHERE key = ?", key)[0]:
             if found != owner and is_dead(str(found)):
-                self._run("DELETE FROM claims WHERE key = ? AND owner = ?", key, found)
+                self.release(key, found)
         now = until - CLAIM_S
-        # One that holds for longer than any claim does was made when the clock was wrong.
+        # A claim that expires later than any claim can was made while the clock was wrong.
         _, changed = self._run(
             "INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
             "SET owner = excluded.owner, until = excluded.until "
@@ -147,7 +146,7 @@ class CallCache:
         self._run("DELETE FROM claims WHERE key = ? AND owner = ?", key, owner)
 
     def stats(self) -> list[ModelCalls]:
-        """Return what is cached, by model."""
+        """Return number, size and dates of the answers by model."""
         rows, _ = self._run(
             "SELECT COALESCE(CAST(model AS TEXT), ''), COUNT(*), COALESCE(SUM(LENGTH(value)), 0), "
             "COALESCE(CAST(MIN(created) AS TEXT), ''), COALESCE(CAST(MAX(created) AS TEXT), '') "
@@ -156,17 +155,14 @@ class CallCache:
         return [ModelCalls(*row) for row in rows]
 
     def prune(self, *, model: str | None = None, before: str | None = None) -> int:
-        """Delete the answers of a model, or those older than an ISO date, or both; return how many were deleted."""
-        wanted = [("model = ?", model), ("created < ?", before)]
-        given = [(clause, value) for clause, value in wanted if value is not None]
-        where = " AND ".join(clause for clause, _ in given)
-        query = f"DELETE FROM calls{f' WHERE {where}' if where else ''}"
-        _, deleted = self._run(query, *(value for _, value in given))
+        """Delete the answers of a model, or those older than an ISO date, or both; return their number."""
+        query = "DELETE FROM calls WHERE ifnull(model = ?, TRUE) AND ifnull(created < ?, TRUE)"
+        _, deleted = self._run(query, model, before)
         self._run("VACUUM")
         return deleted
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield every answer that can be read with its key, model and date, ordered by key."""
+        """Yield every readable answer with its key, model and date, ordered by key."""
         keys, _ = self._run("SELECT key FROM calls ORDER BY key")
         for (key,) in keys:
             found, _ = self._run("SELECT model, created, value FROM calls WHERE key = ?", key)
@@ -181,7 +177,7 @@ class CallCache:
 
 
 def _unpacked(packed: object) -> dict[str, Any] | None:
-    """Return a stored value; ``None`` where it is damaged, too long, or no JSON object."""
+    """Return a stored value; ``None`` if it is damaged, too long, or not a JSON object."""
     if not isinstance(packed, bytes):
         return None
     try:

@@ -1,13 +1,13 @@
 """The record of a run's attempts: what was sent, how it ended and what it cost, over all starts of the run.
 
-It is one sqlite file of the run folder, so that a killed run still knows what it spent. An attempt's state is::
+It is an SQLite file in the run folder, so that a killed run still knows what it spent. States of an attempt::
 
     sent        under way, or the process was killed before its end: counts with the most it can cost
-    answered    its cost is that of the tokens the server counted
-    uncounted   answered, without a count that can be true: counts with the most it can cost
-    lost        no answer came, and it may have been billed: counts with the most it can cost
-    refused     the server refused it: costs nothing
-    unsent      there was no connection: no attempt at all, and not counted
+    answered    costs what the tokens cost that the server counted
+    uncounted   answered, without a possible token count: counts with the most it can cost
+    lost        not answered, but perhaps billed: counts with the most it can cost
+    refused     refused by the server: costs nothing
+    unsent      there was no connection: not counted
 """
 
 from __future__ import annotations
@@ -29,15 +29,9 @@ STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")
 
 @dataclass(frozen=True)
 class Spent:
-    """Attempts and money, of one start or of all.
+    """Attempts and money of one start, or of all starts.
 
-    Attributes:
-        attempts: Requests that were sent.
-        answered: Those that were answered.
-        refused: Those that the server refused, which cost nothing.
-        lost: Those whose answer was lost.
-        cost: What they cost, at most where ``exact`` is false; ``None`` where a price was not known.
-        exact: Whether the server counted the tokens of all of them.
+    ``cost`` is an upper bound unless ``exact`` (the server counted all tokens), and ``None`` without a price.
     """
 
     attempts: int = 0
@@ -50,14 +44,14 @@ class Spent:
 
 @dataclass
 class _Sums:
-    """Sums over attempts. The cost is exact, so that what is added and taken away again leaves nothing."""
+    """Sums over attempts. The cost is a fraction: adding and subtracting an amount leaves exactly 0."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
     cost: Fraction = Fraction(0)
     unpriced: int = 0
 
     def add(self, state: str, cost: float | None, sign: int = 1) -> None:
-        """Count an attempt in a state, or take it away again."""
+        """Count an attempt in a state; remove it again with ``sign=-1``."""
         self.counts[state] += sign
         if state == "unsent":
             return
@@ -66,11 +60,11 @@ class _Sums:
 
     @property
     def made(self) -> int:
-        """Attempts made: all but those that were never sent."""
+        """Attempts that were sent."""
         return sum(self.counts.values()) - self.counts["unsent"]
 
     def spent(self) -> Spent:
-        """Return them as they are reported."""
+        """Return the sums as they are reported."""
         n = self.counts
         answered, lost = n["answered"] + n["uncounted"], n["lost"] + n["sent"]
         cost = None if self.unpriced else float(self.cost)
@@ -78,31 +72,31 @@ class _Sums:
 
 
 class OpenAttempts(ABC):
-    """The attempts of a run: those that this process has under way, and the sums of all.
+    """The attempts of a run: those under way in this process, and the sums of all.
 
-    Sums are kept in memory: to add up the record before each of many calls takes longer than the calls.
+    The sums stay in memory: adding up the record before each call would take longer than the call.
     """
 
     def __init__(self) -> None:
         self._sums, self._first = _Sums(), _Sums()
         self._sent: dict[int, float | None] = {}
-        self._open = 0
+        self.open = 0  # attempts of this process that are under way
         self._waiting: list[asyncio.Future[None]] = []
 
     @abstractmethod
     def _record_begin(self, key: str, cost: float | None) -> int:
-        """Record an attempt, and return its number."""
+        """Write a new attempt, and return its number."""
 
     @abstractmethod
     def _record_end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Record how an attempt ended; the bound stays where its cost is not known."""
+        """Write how an attempt ended; without a cost its bound stays."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the record."""
 
     def spent(self) -> tuple[int, float]:
-        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
+        """Return attempts made and money spent; lost answers count with their bound."""
         return self._sums.made, float(self._sums.cost)
 
     def total(self) -> Spent:
@@ -119,35 +113,30 @@ class OpenAttempts(ABC):
         """Record an attempt before it is sent, and return its number."""
         number = self._record_begin(key, cost)
         self._count_begun(number, cost)
-        self._open += 1
+        self.open += 1
         return number
 
     def end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
-        billed = None if cost is None else max(cost, 0.0)  # nothing is given back
+        """Record how an attempt ended and its cost; ``None`` leaves the bound."""
+        billed = None if cost is None else max(cost, 0.0)  # a server cannot give money back
         self._record_end(attempt, state, billed)
         self._count_ended(attempt, state, billed)
 
-    @property
-    def open(self) -> int:
-        """Number of attempts of this process that are under way."""
-        return self._open
-
     async def one_ended(self) -> None:
-        """Wait until an open attempt has ended: it may have cost less than the most it could."""
+        """Wait until an open attempt has ended: it may have cost less than its bound."""
         self._waiting.append(asyncio.get_running_loop().create_future())
         await self._waiting[-1]
 
     def ended(self) -> None:
-        """Count an attempt as over, however it ended, and wake those who wait."""
-        self._open -= 1
+        """Count an attempt as over, and wake those who wait."""
+        self.open -= 1
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
         self._waiting.clear()
 
     def _earlier_starts_end(self) -> None:
-        """Take what was counted so far as earlier starts; what they left under way counts in full."""
+        """Mark what was counted so far as earlier starts; attempts they left under way count in full."""
         self._sent.clear()
         self._first = _Sums(dict(self._sums.counts), self._sums.cost, self._sums.unpriced)
 
@@ -162,7 +151,7 @@ class OpenAttempts(ABC):
 
 
 class Attempts(OpenAttempts):
-    """The attempts of a run, in a sqlite file of its folder. What was there before counts as earlier starts."""
+    """The attempts of a run in an SQLite file; attempts that are there already are of earlier starts."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -202,7 +191,7 @@ class Attempts(OpenAttempts):
 
     def _broken(self, error: Exception | str) -> RunError:
         return RunError(
-            f"Cannot use {shown(self._path)}: {error}. It holds what the run has spent, and without it no call is "
-            "made. If the disk is full, free some space and run again; if the file is damaged, put back a copy, or "
-            "remove it to count from 0."
+            f"Cannot use {shown(self._path)}: {error}. It records what the run has spent, and no call is made "
+            "without it. If the disk is full, free some space and rerun the command; if the file is damaged, "
+            "restore a copy, or remove it to count from 0."
         )

@@ -1,9 +1,8 @@
 """Episodes that are judged together, so that a model answers their requests in one pass.
 
-Which requests share a pass changes the last digits of the answers. So a pass is not cut by what happens to wait: it
-holds what the episodes of one group ask, groups are cut from the sorted ids, and a pass is sent when every
-episode of the group that has not ended waits for an answer. With any engine, any number of workers and any shards
-the same requests are then answered together.
+Which requests share a pass changes the last digits of the answers. So a pass is never cut by arrival: it holds the
+requests of one group's episodes, groups are cut from the sorted ids, and a pass is sent when every unfinished episode
+of the group waits for an answer. Any engine, number of workers and shards then answers the same requests together.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 
 class SendsPasses(Protocol):
-    """What answers several requests in one pass."""
+    """A layer that answers several requests in one pass."""
 
     def send(self, waiting: Sequence[Any]) -> None:
         """Begin to answer them."""
@@ -23,14 +22,10 @@ class SendsPasses(Protocol):
 
 @dataclass(eq=False)
 class GroupAsk:
-    """A request of an episode of a group, from when it is asked to when its judge goes on.
+    """A request of the episode at a place of a group, until its judge continues.
 
-    Attributes:
-        group: The group.
-        place: The episode's place in the group.
-        busy: Whether something is being done for it, so that it may still join a pass or be followed by another
-            request: it is looked up, its frames are decoded, or it is being answered.
-        waiting: What it waits with for a pass, and what sends it; ``None`` unless it does.
+    It is ``busy`` while it is looked up, decoded or answered, and may still join a pass or be followed by another
+    request. While it waits for a pass, ``waiting`` holds the layer that sends the pass, and its record of it.
     """
 
     group: BatchGroup
@@ -39,17 +34,17 @@ class GroupAsk:
     waiting: tuple[SendsPasses, object] | None = None
 
     def pause(self) -> None:
-        """Note that it waits for something outside of the group, which holds up no pass."""
+        """Note that it waits for something outside the group, and must not hold up a pass."""
         self.busy = False
         self.group.send_what_waits()
 
     def resume(self) -> None:
-        """Note that it goes on."""
+        """Note that it continues."""
         self.busy = True
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Wait within for something outside of the group."""
+        """Pause for the duration of a block."""
         self.pause()
         try:
             yield
@@ -63,20 +58,16 @@ class GroupAsk:
 
 
 class BatchGroup:
-    """Collects what the episodes of a group ask, and sends it pass by pass.
-
-    Args:
-        episode_ids: The episodes, in the order in which a pass holds their requests.
-    """
+    """Collects the requests of a group's episodes and sends them pass by pass, in the order of ``episode_ids``."""
 
     def __init__(self, episode_ids: Sequence[str]) -> None:
         self._places = {name: place for place, name in enumerate(episode_ids)}
         self._judged = set(self._places.values())
-        self._asks: dict[GroupAsk, None] = {}  # in the order in which they were asked
+        self._asks: dict[GroupAsk, None] = {}  # an ordered set: in the order in which they were asked
 
     @contextmanager
     def asking(self, episode_id: str) -> Iterator[GroupAsk]:
-        """Note that an episode's judge waits for an answer within."""
+        """Note for the duration of a block that an episode's judge waits for an answer."""
         ask = GroupAsk(self, self._places[episode_id])
         self._asks[ask] = None
         try:
@@ -86,16 +77,16 @@ class BatchGroup:
             self.send_what_waits()
 
     def leave(self, episode_id: str) -> None:
-        """Note that an episode has ended, and asks nothing more."""
+        """Note that an episode is finished."""
         self._judged.discard(self._places[episode_id])
         self.send_what_waits()
 
     def send_what_waits(self) -> None:
-        """Send what waits, if no further request can join it."""
+        """Send the waiting requests, if no further one can join them."""
         if any(ask.busy for ask in self._asks) or not self._judged <= {ask.place for ask in self._asks}:
             return
         passes: dict[SendsPasses, list[object]] = {}
-        # Stable: what one episode asked stays in order.
+        # A stable sort: the requests of one episode stay in order.
         for ask in sorted(self._asks, key=lambda ask: ask.place):
             if ask.waiting is not None:
                 layer, waiting = ask.waiting

@@ -1,9 +1,10 @@
-"""One call to a model: its request and response, attempts, cost and latencies."""
+"""One call to a model: its key, request and response, attempts, cost and latencies."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -13,20 +14,24 @@ from stepscore.models.calls.batch_group import GroupAsk
 from stepscore.models.media import Decode
 from stepscore.models.requests import Request
 from stepscore.models.responses import Response
+from stepscore.models.tagged import plain
 from stepscore.types import Usage
+
+KEY_VERSION = 2
+"""Raised when stored names change (``tagged.py``), so that answers cached before are no longer found."""
+
+
+def call_key(fingerprint: str, request: Request, model: Mapping[str, object]) -> str:
+    """Return the hash of all that decides an answer: the episode's frames, the request and the model."""
+    parts = [KEY_VERSION, fingerprint, request.tag, plain(request), dict(model)]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # A prompt may quote an answer, which can hold half of a surrogate pair.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks.
-
-    Attributes:
-        episode_id: The episode.
-        fingerprint: Its fingerprint, of which the keys of its calls are made.
-        decode: Decodes what a request names from it.
-        calls: Gets every call.
-        group: The request among those of the episodes that are judged together; ``None`` for an episode alone.
-    """
+    """The episode that a call is about, the list that collects its calls, and its place in a batch group."""
 
     episode_id: str
     fingerprint: str
@@ -37,12 +42,7 @@ class Asker:
 
 @dataclass
 class Call:
-    """The record of one call. Stored in the run's ``calls`` table, which stays when the cache is pruned.
-
-    Attributes:
-        decoded: The request with its frames, while it is under way.
-        asker: Who asks.
-    """
+    """The record of one call; ``decoded`` is the request with its frames while the call is under way."""
 
     episode_id: str
     key: str
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def group(self) -> GroupAsk | None:
-        """The request among those of its group."""
+        """The call's place in a batch group; ``None`` for an episode judged by itself."""
         return None if self.asker is None else self.asker.group
 
     @property
@@ -66,7 +66,7 @@ class Call:
         return sum(part.images for part in self.request.refs())
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of ``calls``; nothing in it depends on time or on the cache. Unknown counts are null."""
+        """Return the row of the ``calls`` table, independent of time and cache. Unknown counts are null."""
         response = self.response
         return {
             "key": self.key,
@@ -80,14 +80,14 @@ class Call:
 
 
 class Layer(Protocol):
-    """A layer of the call chain: answers a call itself, or asks the layer inside."""
+    """A layer of the call chain: answers a call, or passes it to the next layer."""
 
     async def answer(self, call: Call) -> Response:
         """Return the response."""
 
 
 def usage_of(calls: Iterable[Call], reported: Usage) -> Usage:
-    """Return the usage of an episode's calls, with the rest as the judge reported it. Unknown cost stays unknown."""
+    """Return the usage of an episode's calls; other fields are as the judge reported them."""
     made = list(calls)
     if not made:
         return reported
@@ -98,7 +98,7 @@ def usage_of(calls: Iterable[Call], reported: Usage) -> Usage:
         calls=len(made),
         attempts=sum(call.attempts for call in made),
         images=sum(call.images for call in made),
-        # What a model did not read again is not used; a call from the cache counts as it was made.
+        # Tokens that a model reused from an earlier pass are not counted; a cached call counts as it was made.
         tokens_in=sum(
             r.tokens_in - (0 if call.cached else min(r.tokens_reused, r.tokens_in)) for call, r in answered
         ),

@@ -1,17 +1,17 @@
-"""The call chain: every request of a judge to a model goes through it, so that nothing is asked, or paid for, twice.
+"""The call chain: every request of a judge goes through it, so that you never pay twice for the same answer.
 
 Layers of one interface, ``async def answer(call) -> Response``, outermost first::
 
-    Split      one request that a server needs many calls for becomes those
-    Cache      an answer that is known is not asked for
-    Sharing    the same call under way, here or elsewhere, is waited for
-    Decoding   images are decoded, once for all attempts
-    Retrying   a failed attempt is made again
-    Attempt    takes a connection, checks the budget and records; stores the answer
-    Batching   what a model can answer in one pass is
-    ModelLayer the model
+    Split      divides a request that a server can only answer in many calls
+    Cache      takes the answer from the cache
+    Sharing    waits if the same call is under way, here or elsewhere
+    Decoding   decodes images, once for all attempts
+    Retrying   repeats a failed attempt
+    Attempt    takes a connection, checks the budget, records the attempt and stores the answer
+    Batching   collects requests that a model answers in one pass
+    ModelLayer asks the model
 
-In a worker the chain to a served model ends after Decoding in Forward, and the process that owns the run goes on.
+In a worker the chain to a served model ends after Decoding in Forward; the owner of the run continues with Retrying.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from stepscore.models.responses import Response
 
 
 class Ask(Protocol):
-    """Sends a request to the usual model, or to a named one, and returns the response."""
+    """Sends a request to the judge's model, or to a given one."""
 
     async def __call__(self, request: TypedRequest[R], model: Model | None = None) -> R:
         """Return the response; no answered request is sent twice."""
@@ -54,7 +54,7 @@ class Ask(Protocol):
 
 @contextlib.contextmanager
 def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[CallChain]:
-    """Yield a chain to a model; its attempts are recorded in a folder, where a further start goes on."""
+    """Yield a chain to a model whose attempts are recorded in a folder, over all starts."""
     account = RunAccount(folder, options)
     chain = CallChain(account, options, model)
     try:
@@ -65,13 +65,9 @@ def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[C
 
 
 class CallChain:
-    """Answers the requests of a run's judges.
+    """Answers the requests of a run's judges, those without a model by ``default``.
 
-    Args:
-        account: The account of the run.
-        options: Prices, connections and patience.
-        default: The model for requests that name none; ``None`` where every request must.
-        forward: Returns the layer after Decoding for a served model, in a worker; ``None`` in the owner.
+    In a worker, ``forward`` returns the layer after Decoding for a served model.
     """
 
     def __init__(
@@ -94,26 +90,20 @@ class CallChain:
         self._decoders.shutdown(wait=True)
 
     def ask_about(self, episode: Episode, calls: list[Call], group: BatchGroup | None = None) -> Ask:
-        """Return the ``ask`` for one episode; every call is appended to ``calls``.
-
-        Args:
-            episode: The episode.
-            calls: Gets its calls.
-            group: The group with which it is judged.
-        """
+        """Return the ``ask`` of one episode, which appends every call to ``calls``."""
         decode = media_decoder(episode)
 
         async def ask(request: Request, model: Model | None = None) -> Any:
             chosen = model or self._default
             if chosen is None:
-                raise OptionError("This judge asks a model, and has none: give it one (--model).")
+                raise OptionError("This judge needs a model. Set --model.")
             whole, _ = self._of(chosen)
             with group.asking(episode.id) if group is not None else contextlib.nullcontext() as waiter:
                 asker = Asker(episode.id, episode.fingerprint, decode, calls, waiter)
                 try:
                     return await whole.answer(Call(episode.id, "", request, asker=asker))
                 except BudgetError:
-                    # Calls in flight are paid for already: their answers are awaited and kept.
+                    # Calls in flight are paid for already: wait for their answers, so that they are stored.
                     with waiter.paused() if waiter is not None else contextlib.nullcontext():
                         await self._account.settled()
                     raise
@@ -121,23 +111,20 @@ class CallChain:
         return ask
 
     async def attempt(self, call: Call, model: Model) -> Response:
-        """Return the response to a decoded call that a worker forwards."""
+        """Return the response to a decoded call that a worker forwarded."""
         _, attempts = self._of(model)
         return await attempts.answer(call)
 
     def forget(self, calls: Iterable[Call]) -> None:
-        """Delete the answers to calls from the cache, where they cannot be used, so that they are asked for again."""
+        """Delete unusable answers from the cache, so that the calls are made again."""
         for call in calls:
             self._account.forget(call.key)
 
     def _of(self, model: Model) -> tuple[Layer, Layer]:
-        """Return the chain of a model, and its part from Retrying on.
-
-        Two models of one name and other options are two models.
-        """
+        """Return the chain of a model, and its part from Retrying on."""
         if id(model) not in self._known:
             described = dict(model.describe())
-            name = json.dumps(described, sort_keys=True)
+            name = json.dumps(described, sort_keys=True)  # models of one name may differ in their options
             if name not in self._layers:
                 self._layers[name] = self._build(model, described)
             self._known[id(model)] = model, self._layers[name]

@@ -1,7 +1,7 @@
-"""The prefix cache of a server: how many tokens of the prompts it did not have to compute.
+"""The prefix cache of a server: how many prompt tokens it did not have to compute.
 
-vLLM and SGLang keep what they computed of a prompt's beginning. Their counters are in ``/metrics``, in the text
-format of Prometheus; they are of all requests to the server, whoever sent them, and begin at 0 when it starts.
+vLLM and SGLang publish the counters in ``/metrics``, in the text format of Prometheus. They cover all requests to the
+server, whoever sent them, and start at 0 with it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _MODEL = re.compile(r'(?:^|,)model_name="([^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class PrefixCacheCounts:
-    """Tokens of prompts: those looked up in the cache, and those found there."""
+    """Prompt tokens that were looked up in the cache, and found there."""
 
     looked_up: int
     found: int
 
     def since(self, before: PrefixCacheCounts) -> PrefixCacheCounts:
-        """Return the counts since an earlier reading; since its start where the server was started again."""
+        """Return the counts since an earlier reading, or since the server was restarted."""
         if self.looked_up < before.looked_up or self.found < before.found:
             return self
         return PrefixCacheCounts(self.looked_up - before.looked_up, self.found - before.found)
 
 
 def read_prefix_cache(text: str, model: str) -> PrefixCacheCounts | None:
-    """Return the counts of a model in a server's metrics; ``None`` where they hold none, or impossible ones."""
+    """Return the counts of a model in a server's metrics; ``None`` if they are missing or impossible."""
     counts, seen = [0.0, 0.0], set()
     for name, labels, value in _LINE.findall(text):
         stated = _MODEL.search(labels)
@@ -58,25 +58,21 @@ def read_prefix_cache(text: str, model: str) -> PrefixCacheCounts | None:
 
 @runtime_checkable
 class CachingServer(Protocol):
-    """A model behind a server that counts what its prefix cache saves."""
+    """A model whose server counts prefix cache hits."""
 
     async def prefix_cache(self) -> PrefixCacheCounts | None:
-        """Return the counts so far; ``None`` where they are not known."""
+        """Return the counts so far; ``None`` if they are unknown."""
 
 
 class PrefixCacheUse:
-    """What the prefix caches of servers saved from now on.
-
-    Args:
-        models: The models of a run; those in this process count nothing.
-    """
+    """The use of servers' prefix caches from now on."""
 
     def __init__(self, models: Iterable[Model]) -> None:
         self._servers = [model for model in models if isinstance(model, CachingServer)]
         self._before = [run_blocking(server.prefix_cache()) for server in self._servers]
 
     def so_far(self) -> PrefixCacheCounts | None:
-        """Return the counts since this was made, all servers together; ``None`` where one does not say."""
+        """Return the counts of all servers so far; ``None`` if one of them is unknown."""
         after = [run_blocking(server.prefix_cache()) for server in self._servers]
         known = [now.since(at) for now, at in zip(after, self._before, strict=True) if now and at]
         if not known or len(known) < len(after):

@@ -1,8 +1,8 @@
 """The price of a model's tokens, and the most a call can cost.
 
-The user's prices (``-E price-in``, ``-E price-out``) come first. Else the library genai-prices, which holds the
-providers' price lists as data and needs no network, is looked up for models of ``openai-api/``. A model in this
-process is billed by nobody. Any other has no price, and its cost is unknown.
+The user's prices (``-E price-in``, ``-E price-out``) come first. Otherwise models of ``openai-api/`` are looked up in
+genai-prices, a library of price lists that needs no network. Models in this process are free. The cost of any other
+model is unknown.
 """
 
 from __future__ import annotations
@@ -18,22 +18,18 @@ if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
 
 BILLED_BACKENDS = ("openai-api", "mock")
-"""Backends whose models a provider may bill by the token; ``mock`` stands in for one in tests and trials."""
+"""Backends that a provider may bill by the token; ``mock`` stands in for one in tests and trials."""
 
 IN_PROCESS_BACKENDS = ("embedded", "hf", "sarm")
-"""Backends whose models are computed here, where a token has no price."""
+"""Backends that run in this process, where tokens are free."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Price in US dollars per million tokens.
+    """Price in US dollars per million input and output tokens, and where it is from.
 
-    Attributes:
-        tokens_in: Of input tokens.
-        tokens_out: Of output tokens.
-        source: Origin and date of the figures.
-        long_prompts: Higher prices for all tokens of a call with more input tokens than a threshold, where the
-            provider has them: (threshold, input, output), thresholds ascending.
+    ``long_prompts`` holds (threshold, input, output) in ascending order: higher prices for all tokens of a call with
+    more input tokens than the threshold.
     """
 
     tokens_in: float
@@ -43,7 +39,7 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether a call costs nothing, however many tokens it has."""
+        """Whether every call is free."""
         return not self.tokens_in and not self.tokens_out and not self.long_prompts
 
     def __post_init__(self) -> None:
@@ -51,7 +47,7 @@ class Price:
         check_amount(self.tokens_out, "price_out (-E price-out)")
 
     def cost(self, tokens_in: int, tokens_out: int) -> float:
-        """Return the cost of a call with so many tokens."""
+        """Return the cost of a call."""
         price_in, price_out = self.tokens_in, self.tokens_out
         for threshold, long_in, long_out in self.long_prompts:
             if tokens_in > threshold:
@@ -64,33 +60,29 @@ class Price:
 
 
 def check_amount(value: float | None, name: str) -> None:
-    """Raise OptionError for an amount of money that is no number, or below 0."""
+    """Raise OptionError for an amount that is not a finite number from 0."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (number and 0 <= value < math.inf):
-        raise OptionError(f"{name} is {value}; it must be a number, 0 or more.")
+        raise OptionError(f"{name} must be a number from 0, got {value}.")
 
 
 def check_prices(tokens_in: float | None, tokens_out: float | None) -> None:
-    """Raise OptionError for a price that is no amount, and for one of the two without the other.
+    """Raise OptionError for an invalid price, and for one price without the other.
 
-    A missing price is not a price of 0: a limit in money would then hold for half of the tokens only.
+    A missing price is not 0: a limit in money would then cover only half of the tokens.
     """
     check_amount(tokens_in, "price_in (-E price-in)")
     check_amount(tokens_out, "price_out (-E price-out)")
     if (tokens_in is None) != (tokens_out is None):
         given, missing = ("in", "out") if tokens_out is None else ("out", "in")
         raise OptionError(
-            f"price_{given} (-E price-{given}) is given without price_{missing}. Give both. If these tokens are "
-            f"free: -E price-{missing}=0"
+            f"price_{given} (-E price-{given}) needs price_{missing} too. Set both. If these tokens are free: "
+            f"-E price-{missing}=0"
         )
 
 
 def price_of(model: str, tokens_in: float | None = None, tokens_out: float | None = None) -> Price | None:
-    """Return the price of a model: the user's, else the provider's list price, else ``None``.
-
-    Raises:
-        OptionError: One price of the two is given.
-    """
+    """Return the price of a model: the user's, else the provider's list price, else ``None``."""
     check_prices(tokens_in, tokens_out)
     if tokens_in is not None and tokens_out is not None:
         return Price(tokens_in, tokens_out, "given by the user")
@@ -104,8 +96,8 @@ def price_of(model: str, tokens_in: float | None = None, tokens_out: float | Non
 
 
 def _list_price(provider: str, name: str) -> Price | None:
-    """Return today's list price of a provider's model; ``None`` where the library does not know it."""
-    import genai_prices  # a megabyte of data, for runs on hosted models alone
+    """Return today's list price of a provider's model; ``None`` if the library does not know it."""
+    import genai_prices  # a megabyte of data, needed only for hosted models
     from genai_prices.types import TieredPrices
 
     now = datetime.now(UTC)

@@ -1,11 +1,11 @@
 """How often a failed request is sent again, and how long to wait in between: all retry numbers in one place.
 
-The call chain retries calls, ``api/http.py`` the short GET requests about a server. Which errors are worth another
-attempt is stated in ``api/http.py``. Waits double from ``FIRST_WAIT_S``, with jitter.
+The call chain retries calls, and ``api/http.py`` short GET requests about a server; ``api/http.py`` also says which
+errors are worth another attempt. Waits double from ``FIRST_WAIT_S``, with jitter.
 
-A server that is away (it restarts, say) or asks for a long wait is waited for by all calls together: one at a time
-looks whether it answers again, until the patience is at its end; from then on calls fail at once, until one is
-answered. All of that is one failed attempt of a call, however often it looked. A long wait is said aloud.
+All calls wait together for a server that is down (restarting, for example) or asks for a long wait: one at a time
+probes it until the patience ends; from then on calls fail at once, until one is answered. For each call that is one
+failed attempt, however often it probed. Long waits are reported.
 """
 
 from __future__ import annotations
@@ -21,41 +21,35 @@ from dataclasses import dataclass, field
 from stepscore.errors import RefusedError, StatusError, TransientModelError, UnavailableError
 
 MAX_ATTEMPTS = 6
-"""Attempts at one call before it is given up."""
+"""Most attempts at one call."""
 
 FIRST_WAIT_S = 0.5
-"""Wait before the second attempt, in seconds; every further wait is twice as long, with jitter."""
+"""Seconds before the second attempt; every further wait is twice as long, with jitter."""
 
 MAX_BACKOFF_S = 60.0
 """Longest of these growing waits, in seconds."""
 
 MAX_PROBE_WAIT_S = 30.0
-"""Longest wait between two looks whether a server that is away is back, in seconds."""
+"""Longest wait between two probes of a server that is down, in seconds."""
 
 PATIENCE_S = 600.0
-"""Longest time that one call waits, all its waits together, or all calls for a server that is away; in seconds."""
+"""Most seconds that one call waits in all, and that all calls wait for a server that is down."""
 
 AUDIBLE_WAIT_S = 5.0
-"""Wait above which it is said that the run waits, and for what; in seconds."""
+"""Seconds above which a wait is reported."""
 
 MAX_GET_ATTEMPTS = 4
-"""Attempts at reading a list of models or a schema; such a request costs nothing, and a run waits for it."""
+"""Attempts at reading a list of models or a schema; such a request is free, and a run waits for it."""
 
 
 def log_wait(message: str) -> None:
-    """Write a message to the log of StepScore, which shows it on stderr unless logging is set up otherwise."""
+    """Log a message, which goes to stderr unless logging is configured otherwise."""
     logging.getLogger("stepscore").warning(message)
 
 
 @dataclass
 class Waits:
-    """The waits of the calls to one model.
-
-    Attributes:
-        model: The model's name, for what is said.
-        patience_s: As ``PATIENCE_S``.
-        say: Called with a line before every wait that is longer than ``AUDIBLE_WAIT_S``.
-    """
+    """The waits of all calls to one model; ``say`` is called with a message before each long wait."""
 
     model: str
     patience_s: float = PATIENCE_S
@@ -70,12 +64,12 @@ class Waits:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for one's turn to send: at once, or one call at a time while the server is away."""
+        """Wait for a turn to send: at once, or one call at a time while the server is down."""
         async with AsyncExitStack() as held:
             if self._away_since is not None:
                 await held.enter_async_context(self._probing)
                 if self._away_since is None:
-                    await held.aclose()  # another call found it back
+                    await held.aclose()  # another call was answered: all may send at once again
                 else:
                     await self._pause()
             try:
@@ -93,14 +87,14 @@ class Waits:
                 self._note_back()
 
     def after(self, error: Exception, retry: Retry) -> bool | float:
-        """Return the seconds until the next attempt at a call; ``False`` where there is none."""
+        """Return the seconds until the next attempt at a call; ``False`` for no further attempt."""
         if holds_all(error):
             if retry.absence != self._absences:
                 retry.absence = self._absences
                 retry.failed += 1
-            return (
-                0.0 if retry.failed < retry.most and self._patience_left() > 0 else False
-            )  # it waits in its turn
+            if retry.failed < retry.most and self._patience_left() > 0:
+                return 0.0  # it waits in its turn instead
+            return False
         retry.failed += 1
         if not isinstance(error, TransientModelError) or retry.failed >= retry.most:
             return False
@@ -120,14 +114,14 @@ class Waits:
         return self.patience_s - (self._now() - self._away_since)
 
     async def _pause(self) -> None:
-        """Wait before the next look; not at all where the patience is at its end."""
+        """Wait before the next probe; not at all if the patience has ended."""
         wait = max(self._asked_for, min(MAX_PROBE_WAIT_S, 2.0**self._probes))
         self._probes = min(self._probes + 1, 30)
         granted = max(0.0, min(wait, self._patience_left()))
         if granted > AUDIBLE_WAIT_S:
             asked = f" (the server asks for {wait:.0f} s)" if wait > granted else ""
             self.say(
-                f"{self.model}: the server does not answer now; next attempt in {granted:.0f} s{asked}: "
+                f"{self.model}: the server does not answer; next attempt in {granted:.0f} s{asked}: "
                 f"{self._reason} {self._bound()}"
             )
         await self._sleep(granted)
@@ -144,7 +138,7 @@ class Waits:
         self._away_since = None
 
     def _bound(self) -> str:
-        return f"(It waits {self.patience_s:g} s at most; -E patience changes it.)"
+        return f"(Waiting at most {self.patience_s:g} s; change this with -E patience.)"
 
     def _now(self) -> float:
         return time.monotonic() + self._skipped
@@ -152,7 +146,7 @@ class Waits:
     async def _sleep(self, seconds: float) -> None:
         import stamina
 
-        if stamina.is_testing():  # as stamina's own waits, it then takes no time
+        if stamina.is_testing():  # tests do not wait, as with stamina's own waits
             self._skipped += seconds
             seconds = 0.0
         await asyncio.sleep(seconds)
@@ -160,7 +154,7 @@ class Waits:
 
 @dataclass
 class Retry:
-    """The failed attempts of one call, how long it has waited between them, and the last absence of the server."""
+    """The failed attempts of one call, its waits in all, and the last absence of the server that it counted."""
 
     most: int
     failed: int = 0
@@ -169,12 +163,12 @@ class Retry:
 
 
 def holds_all(error: Exception) -> bool:
-    """Return whether an error is about the server as a whole: it is away, or asks for a long wait."""
+    """Return whether an error concerns all calls: the server is down, or asks for a long wait."""
     if not isinstance(error, RefusedError):
         return False
     return isinstance(error, UnavailableError) or (error.retry_after or 0.0) > AUDIBLE_WAIT_S
 
 
 def growing_wait(failed: int) -> float:
-    """Return the seconds to wait after so many failed attempts: growing, and jittered by up to a second."""
+    """Return the seconds to wait after ``failed`` attempts, with up to a second of jitter."""
     return min(MAX_BACKOFF_S, FIRST_WAIT_S * 2.0 ** (failed - 1)) + random.random()

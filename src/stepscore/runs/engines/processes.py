@@ -1,7 +1,8 @@
-"""The process engine: several processes of this machine judge, each with a model of its own.
+"""The process engine: several processes of this machine judge, each with its own model.
 
-A worker is a new Python process (no fork: threads and GPUs do not survive one). Messages are pickled on its standard
-input and output. It ends when this process does: its input ends then. ``worker_process.py`` is its side.
+A worker is a new Python process (no fork: threads and GPUs do not survive one). Pickled messages go through its
+standard input and output, and it ends when its input does, that is, with this process. ``worker_process.py`` is its
+side.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO
 
-from stepscore._local_modules import local_modules
-from stepscore.errors import OptionError, RunError, exits_as_errors
-from stepscore.models.calls import log_wait
+from stepscore.errors import exits_as_errors
 from stepscore.runs.messages import FromWorker, ToWorker
 from stepscore.runs.owner import Owner, pickled
-from stepscore.runs.work import IN_FLIGHT, MAX_WORKERS, Work
+from stepscore.runs.remote_worker import pack_work
+from stepscore.runs.work import IN_FLIGHT, Work, check_workers
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that set the number of threads of matrix products."""
@@ -37,81 +37,53 @@ _MAIN = "from stepscore.runs.engines.worker_process import main; main()"
 class ProcessEngine:
     """Judges in ``workers`` processes of this machine.
 
-    With a model in process each has two episodes, or groups of them, at a time: one is decoded while one is scored.
+    With a model in process each judges two episodes, or groups of them, at a time: it decodes one and scores one.
     """
 
     workers: int = 2
     name = "processes"
 
     def run(self, work: Work) -> None:
-        """Judge what the journal does not hold yet; see :class:`stepscore.runs.work.Engine`."""
-        if not 1 <= self.workers <= MAX_WORKERS:
-            raise OptionError(f"workers is {self.workers}; it must be 1 to {MAX_WORKERS}.")
+        """Judge the episodes that are not in the journal; see :class:`stepscore.runs.work.Engine`."""
+        check_workers(self.workers)
         at_a_time = IN_FLIGHT if work.judge.models else 1
-        Owner(work, ProcessCrew(packed_work(work, at_a_time), self.workers), self.workers, at_a_time).run()
+        Owner(work, ProcessPool(pack_work(work, at_a_time), self.workers), self.workers, at_a_time).run()
 
 
-def packed_work(work: Work, at_a_time: int, dumps: Callable[[object], bytes] = pickle.dumps) -> list[bytes]:
-    """Return what a worker gets first, pickled: modules of the user's own files, then what its link is made of.
+class ProcessPool:
+    """Starts worker processes that share the machine's cores; ``packed`` is from :func:`pack_work`."""
 
-    Args:
-        work: The work.
-        at_a_time: Groups that each worker works on at a time.
-        dumps: Pickles the judge.
-
-    Raises:
-        RunError: The judge cannot be pickled.
-    """
-    options = replace(work.options, on_wait=log_wait)  # a worker says on its own stderr what it waits for
-    try:
-        with exits_as_errors():
-            return [pickle.dumps(local_modules()), dumps((work.judge, work.views, options, at_a_time))]
-    except Exception as error:  # pickle raises anything
-        raise RunError(
-            f"The judge {work.judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
-            "Judge in this one: -E engine=local"
-        ) from error
-
-
-class ProcessCrew:
-    """Starts worker processes.
-
-    Args:
-        first: What each is sent first, from :func:`packed_work`.
-        workers: How many there will be, which share the machine's cores.
-    """
-
-    def __init__(self, first: Sequence[bytes], workers: int) -> None:
+    def __init__(self, packed: Sequence[bytes], workers: int) -> None:
         threads = str(max(1, (os.cpu_count() or 1) // workers))
-        self._first = list(first)
-        self._links: list[ProcessLink] = []
-        # The user's own setting goes first. The path is this process's: what it can import, workers can.
+        self._first = pickle.dumps(list(packed))
+        self._processes: list[ProcessHandle] = []
+        # A user's own setting wins. With this process's path, workers can import what it can.
         self._environment = dict.fromkeys(THREAD_VARIABLES, threads) | os.environ
         self._environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
 
-    def start(self, number: int) -> ProcessLink:
+    def start(self, number: int) -> ProcessHandle:
         """Start a worker process."""
-        link = ProcessLink(number, self._environment, self._first)
-        self._links.append(link)
-        return link
+        process = ProcessHandle(number, self._environment, self._first)
+        self._processes.append(process)
+        return process
 
     def close(self) -> None:
         """End all worker processes."""
-        for link in self._links:
-            link.stop()
-        for link in self._links:
-            link.wait()
+        for process in self._processes:
+            process.stop()
+        for process in self._processes:
+            process.wait()
 
 
-class ProcessLink:
-    """The owner's end of a worker process; to be made in a running event loop.
+class ProcessHandle:
+    """The owner's end of a worker process, made in a running event loop.
 
-    Two threads of its own read and write, so that a worker that does not listen stops nobody else.
+    Two threads read and write, so that a worker that does not listen holds up nobody else.
     """
 
-    def __init__(self, number: int, environment: dict[str, str], first: Sequence[bytes]) -> None:
+    def __init__(self, number: int, environment: dict[str, str], first: bytes) -> None:
         self.number = number
-        # A session of its own: Ctrl-C is for the owner, which ends its workers.
+        # A new session, so that Ctrl-C reaches only the owner, which ends its workers.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN],
             stdin=subprocess.PIPE,
@@ -122,8 +94,7 @@ class ProcessLink:
         self._loop = asyncio.get_running_loop()
         self._received: asyncio.Queue[FromWorker | None] = asyncio.Queue()
         self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        for content in first:
-            self._to_send.put(content)
+        self._to_send.put(first)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         for target, stream in ((self._read, self._process.stdout), (self._write, self._process.stdin)):
@@ -140,30 +111,30 @@ class ProcessLink:
         return f"killed by signal {-code}"
 
     def send(self, message: ToWorker) -> None:
-        """Send a message; one to a process that has ended is dropped."""
+        """Send a message; it is dropped if the process has ended."""
         self._to_send.put(pickled(message))
 
     async def receive(self) -> Sequence[FromWorker]:
-        """Return the messages that have come, at least one; none where the process has ended."""
+        """Return the messages that have come, at least one; none if the process has ended."""
         messages = [await self._received.get()]
         while not self._received.empty():
             messages.append(self._received.get_nowait())
         said = [message for message in messages if message is not None]
         if None in messages:
-            if said:  # what it said before it ended counts; its end is noticed next
+            if said:  # its last messages count; the end is found at the next call
                 self._received.put_nowait(None)
             else:
                 await asyncio.to_thread(self.wait)
         return said
 
     def stop(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         self._to_send.put(None)
         if self._process.poll() is None:
             self._process.kill()
 
     def wait(self) -> None:
-        """Wait until the process has ended, and end it where it only closed its output."""
+        """Wait until the process has ended; kill it if it only closed its output."""
         self._to_send.put(None)
         try:
             self._process.wait(_STOP_S)
@@ -173,19 +144,19 @@ class ProcessLink:
 
     def _read(self, stream: IO[bytes]) -> None:
         message: FromWorker | None
-        with stream, suppress(RuntimeError):  # the loop has ended, and nobody waits for messages
+        with stream, suppress(RuntimeError):  # the event loop is closed: nobody waits for messages
             while True:
                 try:
                     with exits_as_errors():
                         message = pickle.load(stream)
-                except Exception:  # it ended, perhaps in the middle of a message
+                except Exception:  # the process ended, perhaps in the middle of a message
                     message = None
                 self._loop.call_soon_threadsafe(self._received.put_nowait, message)
                 if message is None:
                     return
 
     def _write(self, stream: IO[bytes]) -> None:
-        with suppress(OSError, ValueError), stream:  # it has ended; the reading thread says so
+        with suppress(OSError, ValueError), stream:  # the process ended; the reading thread notices
             while (content := self._to_send.get()) is not None:
                 stream.write(content)
                 if self._to_send.empty():

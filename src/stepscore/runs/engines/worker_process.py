@@ -1,4 +1,4 @@
-"""The process of a worker: messages come on its standard input, and go to what was its standard output."""
+"""The process of a worker: messages come from its standard input, and go to its original standard output."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import IO
 
-from stepscore._local_modules import import_local_modules
 from stepscore._tracebacks import TracebackPrinter, wants_tracebacks
-from stepscore.errors import exits_as_errors
-from stepscore.runs.messages import Unable
-from stepscore.runs.worker_link import WorkerLink
+from stepscore.runs.remote_worker import load_worker
 
 
 def main() -> None:
-    """Judge what comes on standard input until it ends."""
+    """Work for the owner on standard input until it ends."""
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
-    # What a judge or a library prints must not come between the messages.
+    # The prints of a judge or a library go to stderr, so that they do not corrupt the messages.
     os.dup2(2, 1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -39,14 +36,10 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
             outgoing.flush()
 
     try:
-        with exits_as_errors():
-            import_local_modules(pickle.load(incoming))
-            judge, views, options, at_a_time = pickle.load(incoming)
-            worker = WorkerLink(judge, views, options, at_a_time, post)
-    except EOFError:
+        packed = pickle.load(incoming)
+    except EOFError:  # the owner ended at once
         return
-    except Exception as error:  # a judge is anyone's code
-        post([pickle.dumps(Unable(f"{type(error).__name__}: {error}"))])
+    if (worker := load_worker(packed, post)) is None:
         return
     loop = asyncio.get_running_loop()
 

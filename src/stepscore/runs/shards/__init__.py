@@ -1,1 +1,1 @@
-"""Shards: a run divided among processes and machines, each with a journal of its own, and merged at the end."""
+"""Shards: a run divided among processes and machines, each with its own journal, and merged at the end."""

@@ -1,44 +1,40 @@
-"""Make one run of shards, or of several runs of one protocol.
+"""Merge shards, or several runs of one protocol, into one run.
 
-The merged journal holds the latest successful judgement of every episode, by id; the tables are made from it as from
-any other, so that they are byte for byte those of one undivided run. Records go from file to file one by one: what is
-in memory is an entry for each episode.
+The merged journal holds the latest successful judgement of every episode, sorted by id. Tables are made from it as
+from any journal, so they are byte for byte those of an undivided run. Records are copied one by one; only an entry
+for each episode is in memory.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from stepscore._appending import MAX_LINE_BYTES
 from stepscore._files import atomic_path
+from stepscore._journals import MAX_LINE_BYTES
 from stepscore._progress import doing, track
 from stepscore._untrusted import shown
 from stepscore.errors import OptionError, RunError
 from stepscore.models.calls import log_wait
-from stepscore.runs.journal import Entry, Journal, open_journal, read_line
+from stepscore.runs.journal import Entry, Journal, open_journal, read_record
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.record_schema import amount_or_none, count_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, write_info
-from stepscore.runs.shards.parts import Part, Parts, find_parts
+from stepscore.runs.shards.merge_inputs import Part, Parts, find_parts
 from stepscore.runs.stored_tables import write_tables
-
-MAX_OPEN = 64
-"""Journals open at a time; there may be more shards than a process may open files."""
 
 _COUNTS = ("attempts", "answered", "refused", "lost")
 
 
 class Chosen(NamedTuple):
-    """Where the judgement of an episode is taken from."""
+    """The source of an episode's judgement."""
 
     part: Part
     entry: Entry
@@ -46,16 +42,10 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge found and made.
+    """The result of a merge: numbers of parts and of their episodes (failed, in several parts), and the run.
 
-    Attributes:
-        run: The merged run; ``None`` where something is missing and that was not allowed.
-        parts: How many runs or shards were merged.
-        episodes: How many episodes they have together.
-        failed: Those of them without a judgement.
-        duplicates: Episodes that were in several parts.
-        conflicts: Episodes of one id that are not the same recording, instruction or subgoals, a sentence each.
-        gaps: What is missing, a sentence each.
+    There is no run if something is missing and ``partial`` was not set. ``gaps`` has a sentence for everything that
+    is missing, and ``conflicts`` one for each id with different recordings, instructions or subgoals.
     """
 
     run: Run | None
@@ -68,24 +58,19 @@ class Merged:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing or contradicts itself."""
+        """Whether nothing is missing or contradictory."""
         return not self.gaps and not self.conflicts
 
 
-def merge(
-    folders: Sequence[str | Path],
-    out: str | Path | None = None,
-    *,
-    partial: bool = False,
-) -> Merged:
-    """Make one run of the shards of a folder, or of several folders with shards or runs in them.
+def merge(folders: Sequence[str | Path], out: str | Path | None = None, *, partial: bool = False) -> Merged:
+    """Merge the shards of a folder, or several folders with shards or runs, into one run.
 
-    Of an episode that several have, the latest successful judgement is taken.
+    If several have the same episode, the latest successful judgement is taken.
 
     Args:
         folders: Run folders, divided or not, all of one protocol.
-        out: The merged run's folder: new, or one of ``folders``; by default the folder, where there is one alone.
-        partial: Merge what is there even if shards or episodes are missing, or recordings contradict each other.
+        out: The merged run's folder: new, or one of ``folders``; by default the only one of them.
+        partial: Merge even if shards or episodes are missing, or recordings contradict each other.
 
     Raises:
         RunError: A folder is not a run, is damaged, or ``out`` holds something else.
@@ -110,16 +95,16 @@ def merge(
 
 
 def _target(sources: Sequence[Path], out: str | Path | None) -> Path:
-    """Return the folder to write; refuse one that holds something that is not merged."""
+    """Return the folder to write; refuse one with other content."""
     if out is None:
         if len(sources) != 1:
-            raise OptionError("Several runs are merged into a new folder: name it with -o RUN.")
+            raise OptionError("Several runs need a folder to merge into. Set -o RUN.")
         out = sources[0]
     target = Path(out)
     inside = any(_same(target, source) for source in sources)
     if not inside and target.exists() and not (target.is_dir() and next(target.iterdir(), None) is None):
         raise RunError(
-            f"{shown(target)} exists and is not among the runs that are merged. Choose a new folder: -o RUN"
+            f"{shown(target)} exists and is not one of the runs to merge. Choose a new folder: -o RUN"
         )
     if (target / "journal.jsonl").is_file():
         with Journal(target / "journal.jsonl", on_wait=log_wait):
@@ -132,7 +117,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
-    """Return the judgement of every episode, how many were found more than once, and the contradictions."""
+    """Return the source of every judgement, the number of duplicate episodes, and the contradictions."""
     chosen: dict[str, Chosen] = {}
     duplicates: set[str] = set()
     conflicts: list[str] = []
@@ -153,15 +138,20 @@ def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
 
 
 def _write_journal(path: Path, chosen: Mapping[str, Chosen]) -> None:
-    """Write the chosen records by episode id; the journal appears under its name when it is whole."""
+    """Write the chosen records by episode id; the journal gets its name when it is complete."""
     with (
         atomic_path(path, make_folder=True) as temporary,
         temporary.open("xb") as file,
-        _journals() as journal,
+        ExitStack() as opened,
     ):
+        # One journal is open at a time: shards have consecutive ids, and there may be more than a process may open.
+        part: Part | None = None
         for name in track(sorted(chosen), "Writing the journal", len(chosen)):
-            part, entry = chosen[name]
-            file.write(_line(journal(part.journal), entry))
+            if chosen[name].part is not part:
+                opened.close()
+                part = chosen[name].part
+                lines = opened.enter_context(open_journal(part.journal))
+            file.write(_line(lines, chosen[name].entry))
         file.flush()
         os.fsync(file.fileno())
 
@@ -171,35 +161,14 @@ def _line(lines: IO[bytes], entry: Entry) -> bytes:
     if entry.described_at == entry.judged_at:
         lines.seek(entry.judged_at)
         return lines.readline(MAX_LINE_BYTES)
-    record = read_line(lines, entry.judged_at)
-    record["episode"] = read_line(lines, entry.described_at)["episode"]
+    record = read_record(lines, entry)
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-
-
-@contextmanager
-def _journals() -> Iterator[Callable[[Path], IO[bytes]]]:
-    """Yield a function that returns an open journal; the one that was not used for the longest time is closed."""
-    opened: OrderedDict[Path, IO[bytes]] = OrderedDict()
-
-    def journal(path: Path) -> IO[bytes]:
-        if path not in opened:
-            if len(opened) >= MAX_OPEN:
-                opened.popitem(last=False)[1].close()
-            opened[path] = open_journal(path)
-        opened.move_to_end(path)
-        return opened[path]
-
-    try:
-        yield journal
-    finally:
-        for file in opened.values():
-            file.close()
 
 
 def _info(
     parts: Parts, protocol: Protocol, chosen: Mapping[str, Chosen], gaps: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the ``run.json`` of the merged run: dates from the first start on, and what all parts took."""
+    """Return the ``run.json`` of the merged run, with the first start's date and the sums of all parts."""
     infos = [part.info for part in parts.parts]
     failed = sum(each.entry.failed for each in chosen.values())
     seconds = sum(float(info["last"].get("seconds", 0.0)) for info in infos)
@@ -225,7 +194,7 @@ def _info(
 
 
 def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all parts spent; the cost is unknown where one's is."""
+    """Return what all parts spent; one unknown cost makes the sum unknown."""
     costs = [amount_or_none(part.get("cost", 0.0)) for part in parts]
     known = [cost for cost in costs if cost is not None]
     return {
@@ -236,5 +205,5 @@ def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return a value of ``run.json``, which may be anyone's, if it is a mapping; else an empty one."""
+    """Return a value of the untrusted ``run.json`` if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}

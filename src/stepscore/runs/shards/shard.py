@@ -1,4 +1,4 @@
-"""One shard of a run: which of the episodes are its own, and its share of the budget."""
+"""One shard of a run: its episodes, and its share of the budget."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ MAX_SHARDS = 100_000
 
 _NUMBERS = re.compile(r"(?P<index>[0-9]{1,9}|slurm)/(?P<count>[0-9]{1,9})")
 _BILLIONTHS = 10**9
-FORMS = "Give I/N, from 1/N to N/N; slurm; or slurm/N."
+FORMS = "Use I/N (1/N to N/N), slurm, or slurm/N."
 
 
 class Span(NamedTuple):
-    """Numbers of the episodes of a shard, in the order of their ids: from ``start`` to before ``stop``."""
+    """Numbers of a shard's episodes in the order of all ids: from ``start`` to before ``stop``."""
 
     start: int
     stop: int
+
+    @property
+    def length(self) -> int:
+        """Number of episodes."""
+        return self.stop - self.start
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class Shard:
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count <= MAX_SHARDS:
             raise OptionError(
-                f"shard (--shard) is {self.index}/{self.count}; shards are counted from 1/{max(self.count, 1)}, and "
-                f"there are at most {MAX_SHARDS}. {FORMS}"
+                f"shard (--shard) must be from 1/{max(self.count, 1)}, with at most {MAX_SHARDS} shards, got "
+                f"{self.index}/{self.count}. {FORMS}"
             )
 
     def __str__(self) -> str:
@@ -52,17 +57,13 @@ class Shard:
         return run / "shards" / f"{self.index:04d}-of-{self.count:04d}"
 
     def span(self, total: int, batch: int = 1) -> Span:
-        """Return which of ``total`` episodes are its own.
-
-        Shards are runs of whole batches of ``batch`` episodes, as even as whole batches can be, so that a model that
-        answers several episodes in one pass meets the same ones together as in an undivided run.
-        """
+        """Return its share of ``total`` episodes, in whole batches: a pass holds the same ones as without shards."""
         batches = -(-total // batch)
         first, last = batches * (self.index - 1) // self.count, batches * self.index // self.count
         return Span(first * batch, min(last * batch, total))
 
     def share(self, budget: Budget, span: Span, total: int) -> Budget:
-        """Return its share of a budget, in proportion to its episodes; the shares of all shards sum to the whole."""
+        """Return its share of a budget by its episodes; the shares of all shards add up to the budget."""
         calls, cost = budget.max_calls, budget.max_cost
         billionths = None if cost is None else _part(round(cost * _BILLIONTHS), span, total)
         return Budget(
@@ -75,23 +76,23 @@ def parse_shard(text: str, environment: Mapping[str, str] | None = None) -> Shar
     """Return the shard that a text names.
 
     Args:
-        text: ``3/50``, counted from 1; ``slurm``, the task of a SLURM array, which is counted from the array's first;
-            or ``slurm/50``, where the task's own number is that of the shard, so that one may be run again alone.
-        environment: Where SLURM's variables are; by default the process's.
+        text: ``3/50``, counted from 1; ``slurm``, where the first task of a SLURM array is shard 1; or ``slurm/50``,
+            where the task's number is that of the shard, so that a single one can be rerun.
+        environment: SLURM's variables; by default those of this process.
     """
+    variables = os.environ if environment is None else environment
     found = _NUMBERS.fullmatch(text.strip())
     if text.strip() == "slurm":
-        return _slurm_shard(os.environ if environment is None else environment)
+        return _slurm_shard(variables)
     if found is None:
-        raise OptionError(f"--shard {text[:100]!r} is not a shard. {FORMS}")
+        raise OptionError(f"Invalid --shard {text[:100]!r}. {FORMS}")
     if found["index"] == "slurm":
-        variables = os.environ if environment is None else environment
         return Shard(_slurm_number(variables, "SLURM_ARRAY_TASK_ID"), int(found["count"]))
     return Shard(int(found["index"]), int(found["count"]))
 
 
 def _slurm_shard(variables: Mapping[str, str]) -> Shard:
-    """Return the shard of a task, the array's first being shard 1 whatever its number."""
+    """Return the shard of a task; the first task of the array is shard 1, whatever its number."""
     number, count, first = (
         _slurm_number(variables, f"SLURM_ARRAY_TASK_{name}") for name in ("ID", "COUNT", "MIN")
     )
@@ -99,8 +100,8 @@ def _slurm_shard(variables: Mapping[str, str]) -> Shard:
     index, rest = divmod(number - first, max(step, 1))
     if rest or not 0 <= index < count:
         raise OptionError(
-            f"--shard slurm: task {number} of an array of {count} that begins at {first} is not one of {count} "
-            "tasks in a row. Give --array=1-N, or name the shard: --shard I/N"
+            f"--shard slurm: task {number} of an array of {count} from {first} is not one of {count} evenly spaced "
+            "tasks. Use --array=1-N, or name the shard: --shard I/N"
         )
     return Shard(index + 1, count)
 
@@ -109,8 +110,8 @@ def _slurm_number(variables: Mapping[str, str], name: str) -> int:
     value = variables.get(name, "")
     if not re.fullmatch(r"[0-9]{1,9}", value):
         raise OptionError(
-            f"--shard slurm needs {name}, which is {f'{value[:50]!r}' if value else 'not set'}: it is set in a job "
-            "of `sbatch --array=1-N`. Elsewhere name the shard: --shard I/N"
+            f"--shard slurm needs {name}, which is {f'{value[:50]!r}' if value else 'not set'}. Run it in a job of "
+            "`sbatch --array=1-N`, or name the shard: --shard I/N"
         )
     return int(value)
 
@@ -120,15 +121,7 @@ def _part(whole: int, span: Span, total: int) -> int:
 
 
 class Cut(NamedTuple):
-    """A shard's own episodes, and what tells whether others were cut from the same ones.
-
-    Attributes:
-        episodes: Its episodes.
-        span: Their numbers among all.
-        total: How many episodes all shards have.
-        batch: Episodes that are never divided.
-        digest: Hash of all ids.
-    """
+    """A shard's episodes, their numbers among all, and the total, batch size and hash of all ids it was cut from."""
 
     episodes: Episodes | Sequence[Episode]
     span: Span
@@ -138,7 +131,7 @@ class Cut(NamedTuple):
 
 
 def cut(episodes: Episodes | Sequence[Episode], shard: Shard, models: Iterable[Model] = ()) -> Cut:
-    """Return the episodes of a shard: whole batches of the models that are asked, cut from all ids in their order."""
+    """Return the episodes of a shard: whole batches of the models, cut from the sorted ids."""
     ids = episodes.ids() if isinstance(episodes, Episodes) else [episode.id for episode in episodes]
     in_order = sorted(ids)
     batch = batch_size(models)
@@ -150,7 +143,7 @@ def cut(episodes: Episodes | Sequence[Episode], shard: Shard, models: Iterable[M
         own = episodes.select(in_order[span.start : span.stop])
     else:
         chosen = set(in_order[span.start : span.stop])
-        own = [episode for episode in episodes if episode.id in chosen]  # an audit has reasons for its order
+        own = [episode for episode in episodes if episode.id in chosen]  # keeps the order of an audit
     digest = hashlib.sha256("\n".join(in_order).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Cut(own, span, len(ids), batch, digest)
 

@@ -1,8 +1,7 @@
-"""Layer: one attempt at a call, which takes a connection, is recorded before it is sent and counts.
+"""Layer: one attempt at a call, which takes a connection and is recorded before it is sent.
 
-An attempt that the server refused costs nothing. One whose answer was lost may have been billed: it counts with the
-most it can have cost, so that a limit in money holds whatever happens. So does an answer whose tokens the server did
-not count, or counted as no request can have (``responses.py``).
+A refused attempt costs nothing. A lost answer may have been billed: it counts with the most it can have cost, so that
+a limit in money always holds. So does an answer without a possible token count (``responses.py``).
 """
 
 from __future__ import annotations
@@ -19,15 +18,7 @@ from stepscore.models.responses import Response
 
 
 class Attempt:
-    """Makes one attempt.
-
-    Args:
-        inner: Sends it.
-        account: Checks the budget, records the attempt, and stores its answer before it ends.
-        model: The model's name.
-        price: Price of its tokens; ``None`` where not known, and the cost is then unknown.
-        connection: Taken first: what waits for one is not sent yet, and is neither counted nor timed.
-    """
+    """Makes one attempt. A call that waits for its connection is neither counted nor timed yet."""
 
     def __init__(
         self,
@@ -65,7 +56,7 @@ class Attempt:
                 self._account.end(number, state, cost, answer, failure)
 
     def _failed(self, error: ModelError) -> tuple[str, float | None]:
-        """Return the state and cost of an attempt without an answer; one that had no connection was none."""
+        """Return the state and cost of an attempt without an answer."""
         if isinstance(error, UnavailableError) and not error.sent:
             return "unsent", 0.0
         transient = isinstance(error, TransientModelError) and not isinstance(error, RefusedError)
@@ -73,14 +64,14 @@ class Attempt:
         return ("lost", None) if lost else ("refused", 0.0 if self._price else None)
 
     def _cost(self, call: Call, response: Response) -> float | None:
-        """Return what a response cost; ``None`` where there is no price, or no count that can be true."""
+        """Return the cost of a response; ``None`` without a price or a possible token count."""
         if self._price is None or self._price.free:
             return None if self._price is None else 0.0
         written = response.tokens_out
         if not written and not call.request.writes_text:
-            # A score is one token, also where it is not counted.
+            # A score is one token, even if the server did not count it.
             written = call.request.token_bound()[1]
-        # An image is at least one token, and every answer has one.
+        # An image has at least one token, and so has every answer.
         if response.tokens_in < max(1, call.images) or not written:
             return None
         return self._price.cost(response.tokens_in, written)

@@ -1,7 +1,7 @@
 """Layer: calls that a model in process answers in one pass.
 
-The calls of a group of episodes wait for each other (``batch_group.py``). Those without a group, as frames that are
-added to live sessions, are cut by arrival: what came while a pass was computed is the next one.
+The calls of a group of episodes wait for each other (``batch_group.py``). Calls without a group, such as frames of
+live sessions, are cut by arrival: those that come during a pass form the next one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,14 @@ from stepscore.models.responses import Response
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """A call that waits for its pass."""
+    """A call waiting for its pass."""
 
     call: Call
     future: asyncio.Future[Response]
 
 
 class Batching:
-    """Answers calls in passes of the model's size.
-
-    Args:
-        inner: Answers a pass.
-        model: The model.
-    """
+    """Answers calls in passes of the model's batch size."""
 
     def __init__(self, inner: ModelLayer, model: Model) -> None:
         self._inner = inner
@@ -42,7 +37,7 @@ class Batching:
         self._one_pass: asyncio.Task[None] | None = None
 
     async def answer(self, call: Call) -> Response:
-        """Return the response, made in one pass with others where the model can."""
+        """Return the response, computed in one pass with others if the model can."""
         if self._model is None or not self._model.is_batchable(call.request):
             return await self._inner.answer(call)
         waiting = _Waiting(call, asyncio.get_running_loop().create_future())
@@ -55,7 +50,7 @@ class Batching:
         return await waiting.future
 
     def send(self, waiting: Sequence[_Waiting]) -> None:
-        """Begin to answer calls, in passes of the model's size; one that nobody waits for any more is left out."""
+        """Begin to answer calls in passes of the model's batch size; cancelled calls are left out."""
         assert self._model is not None
         wanted, size = [one for one in waiting if not one.future.done()], self._model.batch
         for start in range(0, len(wanted), size):
@@ -65,13 +60,13 @@ class Batching:
 
     async def _answer_arrived(self) -> None:
         assert self._model is not None
-        await asyncio.sleep(0)  # what is asked at the same time has come
+        await asyncio.sleep(0)  # lets calls of the same loop turn join the first pass
         while self._arrived:
             now, self._arrived = self._arrived[: self._model.batch], self._arrived[self._model.batch :]
             await self._answer_pass(now)
 
     async def _answer_pass(self, batch: Sequence[_Waiting]) -> None:
-        """Answer calls in one pass, and hand out the answers."""
+        """Answer calls in one pass."""
         answers: Sequence[Response | Exception]
         try:
             with exits_as_errors():
@@ -80,7 +75,7 @@ class Batching:
             answers = [error] * len(batch)
         for waiting, answer in zip(batch, answers, strict=True):
             if waiting.future.done():
-                continue  # nobody waits for it any more
+                continue  # its caller was cancelled
             if isinstance(answer, Exception):
                 waiting.future.set_exception(answer)
             else:

@@ -1,4 +1,4 @@
-"""Layer: an answer that is in the cache is not asked for again."""
+"""Layer: takes the answer from the cache if it is there."""
 
 from __future__ import annotations
 
@@ -15,32 +15,25 @@ from stepscore.models.responses import Response
 
 @runtime_checkable
 class CacheHitListener(Protocol):
-    """A model that is informed of responses taken from the cache, to warn of them as it would of its own."""
+    """A model that wants to see cached responses, to warn about them as about its own."""
 
     def on_cache_hit(self, request: Request, response: Response) -> None:
-        """Called with each response that came from the cache, and its request."""
+        """Called with each response from the cache, and its request."""
 
 
 class Cache:
-    """Looks an answer up, and notes it in the call.
-
-    Args:
-        inner: Answers what is not in the cache.
-        account: Finds answers.
-        model: The model.
-        price: Its price; ``None`` where it is not known.
-    """
+    """Looks up the answer, and notes it in the call."""
 
     def __init__(self, inner: Layer, account: Account, model: Model, price: Price | None) -> None:
         self._inner, self._account, self._model, self._price = inner, account, model, price
 
     async def answer(self, call: Call) -> Response:
-        """Return the cached response, else that of the layer inside."""
+        """Return the cached response, else the inner layer's."""
         if not call.request.cached:
             call.response = await self._inner.answer(call)
             return call.response
         response = await self._found(call) or await self._inner.answer(call)
-        if call.cached:  # found, or that of the same call, which was under way
+        if call.cached:  # found here, or shared by the same call under way
             call.cost = 0.0 if self._price else None
             if isinstance(self._model, CacheHitListener):
                 self._model.on_cache_hit(call.request, response)
@@ -48,7 +41,7 @@ class Cache:
         return response
 
     async def _found(self, call: Call) -> Response | None:
-        """Return the cached answer; one that cannot be an answer to the request is deleted, and asked for again."""
+        """Return the cached answer; one that does not fit the request is deleted."""
         kept = await self._account.find(call.key, call.request.response)
         if kept is None:
             return None

@@ -1,4 +1,4 @@
-"""Layer: the images and videos of a request are decoded, once for all attempts."""
+"""Layer: decodes the images and videos of a request, once for all attempts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from stepscore.models.responses import Response
 
 
 class Decoding:
-    """Decodes in threads.
-
-    Args:
-        inner: Answers a decoded call.
-        threads: The threads.
-    """
+    """Decodes in threads."""
 
     def __init__(self, inner: Layer, threads: Executor) -> None:
         self._inner, self._threads = inner, threads
 
     async def answer(self, call: Call) -> Response:
-        """Return the response to the request with its frames, which are dropped then."""
+        """Return the response to the decoded request, then drop its frames."""
         assert call.asker is not None
         loop = asyncio.get_running_loop()
         try:

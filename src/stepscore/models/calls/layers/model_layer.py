@@ -1,4 +1,4 @@
-"""Layer: the model itself, which gets decoded requests."""
+"""Layer: asks the model, which gets decoded requests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ from stepscore.models.responses import Response
 
 
 class ModelLayer:
-    """Asks the model.
-
-    Args:
-        model: The model.
-        timeout_s: Seconds after which a call to a served model counts as lost.
-    """
+    """Asks the model; a call to a served one counts as lost after ``timeout_s``."""
 
     def __init__(self, model: Model, timeout_s: float) -> None:
         self._model = model
@@ -39,7 +34,7 @@ class ModelLayer:
             raise TransientModelError(f"{self._model.name}: no answer in {self._timeout_s:g} s.") from None
 
     async def answer_batch(self, calls: Sequence[Call]) -> Sequence[Response | Exception]:
-        """Return the response to each of several calls, made in one pass, or why there is none."""
+        """Return the response or the error of each of several calls, computed in one pass."""
         with guarded():
             return await cast(BatchModel, self._model).answer_batch([_decoded(call) for call in calls])
 

@@ -1,4 +1,4 @@
-"""Layer: a failed attempt is made again, as often and after such waits as ``retries.py`` says."""
+"""Layer: repeats a failed attempt by the rules of ``retries.py``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ from stepscore.models.responses import Response
 
 
 class Retrying:
-    """Makes attempts until one is answered.
-
-    Args:
-        inner: Makes one attempt.
-        most: Most attempts at one call.
-        waits: The waits of all calls to the model.
-    """
+    """Makes at most ``most`` attempts, until one is answered."""
 
     def __init__(self, inner: Layer, most: int, waits: Waits) -> None:
         self._inner, self._most, self._waits = inner, most, waits
 
     async def answer(self, call: Call) -> Response:
-        """Return the response of the first attempt that has one."""
+        """Return the response of the first successful attempt."""
         import stamina
 
         retry = Retry(self._most)

@@ -1,4 +1,4 @@
-"""Layer: one request that a server needs many calls for is asked part by part; each part is a call of its own."""
+"""Layer: divides a request that a server can only answer in many calls; each part is a call."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ from typing import cast
 
 from stepscore.models.api import score_one_by_one, scores_one_by_one
 from stepscore.models.base import Model
-from stepscore.models.calls.call import Call, Layer
-from stepscore.models.calls.keys import call_key
+from stepscore.models.calls.call import Call, Layer, call_key
 from stepscore.models.requests import R, ScorePrefixes, TypedRequest
 from stepscore.models.responses import Response
 
 
 class Split:
-    """Gives each call its key, and notes it with who asks.
-
-    Args:
-        inner: Answers a call.
-        model: The model.
-        described: Its description, which is part of the keys.
-    """
+    """Gives each call its key, in which the model's description is hashed, and records it with the asker."""
 
     def __init__(self, inner: Layer, model: Model, described: Mapping[str, object]) -> None:
         self._inner, self._described = inner, described
         self._divides = scores_one_by_one(model.capabilities)
 
     async def answer(self, call: Call) -> Response:
-        """Return the response, put together where the request was divided."""
+        """Return the response, assembled if the request was divided."""
         if self._divides and isinstance(call.request, ScorePrefixes):
             return await score_one_by_one(call.request, lambda one: self._ask(call, one))
         return await self._ask(call, call.request)

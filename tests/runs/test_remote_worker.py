@@ -11,7 +11,7 @@ from stepscore.errors import ModelError
 from stepscore.models import Answer, Response
 from stepscore.models.calls import BatchGroup
 from stepscore.runs.messages import FromWorker, Reply, Tell, Wait
-from stepscore.runs.worker_link import OwnersAccount
+from stepscore.runs.remote_worker import OwnersAccount
 
 
 def talk(work: Callable[[OwnersAccount, list[FromWorker]], Awaitable[None]]) -> list[FromWorker]:

@@ -1,15 +1,15 @@
-"""Leases: a folder belongs to one process for a while, also where the file system has no locks (NFS, and others).
+"""Leases: a folder belongs to one process for a while, even on file systems without locks (such as NFS).
 
-The lease is a file, ``lease.000000003.json``: who holds it, for how long it holds unless it is renewed, and a random
-token. Its holder renews it from a thread. It ends when it is given back, when its holder is a process of this machine
-that has ended, or when it was not renewed for its term. Ages are differences of two times that the file server wrote
-(of the lease, and of a file made to ask for the time), so that no machine's clock matters. A lease with a time in the
-future is over when a :class:`LeaseObserver` has not found it renewed for its term, by the monotonic clock.
+The lease is a file, ``lease.000000003.json``, with its holder, its term and a random token. The holder renews it from
+a thread. It ends when it is released, when its holder is a process of this machine that has ended, or when it was not
+renewed for its term. Its age is the difference of two times written by the file server (of the lease, and of a file
+made to ask for the time), so that no machine's clock matters. A lease with a time in the future expires when a
+:class:`LeaseObserver` has seen no renewal for its term, by the monotonic clock.
 
-Whoever takes over makes the file with the next number, which the file system allows once: of two that try, one wins.
-The earlier file is removed after that, and whoever finds its own lease gone, or one with a higher number, has lost it
-and writes nothing more. What it may be writing just then goes into a file that is no longer there:
-:func:`new_file` gives the new holder a copy of each journal under the same name.
+To take over, a process creates the file with the next number, which the file system allows only once: of two that
+try, one wins. Then it removes the earlier file. A process that finds its own lease gone, or one with a higher number,
+has lost it and stops writing. A write in progress goes to a nameless file: :func:`new_file` gives the new holder
+a copy of each journal under the same name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stepscore._appending.found_leases import (
+from stepscore._files import atomic_path, create_once
+from stepscore._journals.found_leases import (
     LEASE_S,
     MAX_NUMBER,
     Held,
@@ -35,21 +36,20 @@ from stepscore._appending.found_leases import (
     place,
     read_lease,
 )
-from stepscore._appending.line_files import whole_lines
-from stepscore._files import atomic_path, create_once
+from stepscore._journals.line_files import whole_lines
 from stepscore._untrusted import shown
 from stepscore.errors import LeaseLostError, RunError
 
 RENEWALS = 6
-"""How often a lease is renewed in its term."""
+"""Renewals of a lease within its term."""
 
 
 class Lease:
     """A lease that this process holds; from :func:`take_lease`.
 
     Attributes:
-        number: Its number; the highest of the folder holds.
-        taken_over: Whether the one before was not given back: its holder died or stalled.
+        number: Its number; the highest one in the folder is valid.
+        taken_over: Whether the lease before was not released, because its holder died or stalled.
     """
 
     def __init__(self, folder: Path, number: int, content: Mapping[str, Any], *, taken_over: bool) -> None:
@@ -62,9 +62,9 @@ class Lease:
         self._renewing.start()
 
     def check(self) -> None:
-        """Raise LeaseLostError where another process has taken over."""
+        """Raise LeaseLostError if another process has taken over."""
         try:
-            # Opened anew each time, which makes an NFS client ask the server.
+            # Opened each time, which makes an NFS client ask the server.
             found = read_lease(self._path)
             lost = found is None or str(self._content["token"]).encode() not in found[0]
         except (FileNotFoundError, PermissionError):
@@ -75,12 +75,12 @@ class Lease:
             lost = True
         if lost or (self._folder / lease_name(self.number + 1)).exists():
             raise LeaseLostError(
-                f"Another process has taken over {shown(self._folder)}, since this one did not renew its lease for "
-                f"{self._content['term_s']:g} s. Nothing more is written here."
+                f"Another process has taken over {shown(self._folder)}, because this one did not renew its lease for "
+                f"{self._content['term_s']:g} s. This process writes nothing more there."
             )
 
     def holds(self) -> bool:
-        """Return whether it is still this process's."""
+        """Return whether this process still holds it."""
         try:
             self.check()
         except RunError:
@@ -88,7 +88,7 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Give it back; the file stays, so that numbers only grow."""
+        """Release it; the file stays, so that numbers only grow."""
         self._stop.set()
         self._renewing.join()
         with suppress(OSError):
@@ -98,12 +98,12 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(self._content["term_s"] / RENEWALS):
-            with suppress(OSError):  # the next try may do; a lease that was not renewed ends
+            with suppress(OSError):  # the next renewal may succeed; otherwise the lease expires
                 self._content["renewed"] = f"{int(self._content['renewed']) + 1:012d}"
                 self._write()
 
     def _write(self) -> None:
-        """Write to the file that was opened at first, never to one that another process put in its place."""
+        """Write to the file that was opened first, never to one that has replaced it."""
         self._file.seek(0)
         self._file.write(_text(self._content).encode())
         os.fsync(self._file.fileno())
@@ -112,15 +112,15 @@ class Lease:
 def take_lease(
     folder: Path, term_s: float = LEASE_S, *, on_wait: Callable[[str], None] = lambda line: None
 ) -> Lease:
-    """Return the lease of a folder; waits for one that is not renewed to end.
+    """Take the lease of a folder, after waiting for one that is not renewed to expire.
 
     Args:
-        folder: The folder, which is there.
-        term_s: Seconds after which it ends unless it is renewed.
-        on_wait: Called with a line before a wait.
+        folder: An existing folder.
+        term_s: Seconds without renewal after which it expires.
+        on_wait: Called with a message before a wait.
 
     Raises:
-        RunError: Another process holds it and renews it, or the folder cannot be written.
+        RunError: Another process holds and renews it, or the folder is not writable.
     """
     observer, first = LeaseObserver(folder), None
     while True:
@@ -140,14 +140,14 @@ def take_lease(
         if first is None:
             left = held.term_s - held.age_s
             on_wait(
-                f"{shown(folder)} is leased by {held.holder}. If that has died, the lease ends in {left:.0f} s."
+                f"{shown(folder)} is leased by {held.holder}. If it has died, the lease expires in {left:.0f} s."
             )
             first = observer.seen
         time.sleep(min(1.0, held.term_s / 20))
 
 
 def new_file(path: Path) -> None:
-    """Put a copy of a file's whole lines in its place: whoever has it open writes to one that is no longer there."""
+    """Replace a file by a copy of its whole lines: a process that has the old one open cannot change the copy."""
     if not path.is_file():
         return
     try:
@@ -165,11 +165,11 @@ def new_file(path: Path) -> None:
 
 
 def _try_to_take(folder: Path, before: Held | None, term_s: float) -> Lease | None:
-    """Make the file with the next number; return the lease where that was this process, else ``None``."""
+    """Create the file with the next number; return the lease, or ``None`` if another process was faster."""
     number = 1 if before is None else before.number + 1
     if number > MAX_NUMBER:
         raise RunError(
-            f"{shown(folder / lease_name(MAX_NUMBER))} has the highest number of a lease. Remove that file."
+            f"{shown(folder / lease_name(MAX_NUMBER))} has the highest possible number. Remove that file."
         )
     content: dict[str, Any] = {
         **place(),
@@ -182,7 +182,7 @@ def _try_to_take(folder: Path, before: Held | None, term_s: float) -> Lease | No
     if not create_once(folder / lease_name(number), _text(content)):
         return None
     if max(numbers(folder), default=0) > number:
-        # What was found before is long past: others have come and gone meanwhile.
+        # The lease found before is outdated: others have come and gone meanwhile.
         with suppress(OSError):
             (folder / lease_name(number)).unlink()
         return None
@@ -193,5 +193,5 @@ def _try_to_take(folder: Path, before: Held | None, term_s: float) -> Lease | No
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """Return a lease's text, which has the same length at every renewal."""
+    """Return a lease's text; it keeps its length at every renewal, so that it can be overwritten in place."""
     return json.dumps(content) + "\n"

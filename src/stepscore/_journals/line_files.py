@@ -1,4 +1,4 @@
-"""Files that grow by whole lines: what a killed process wrote is kept, but for a torn last line."""
+"""Files that grow by whole lines: a killed process loses at most a torn last line."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from stepscore._untrusted import check_regular, shown
 from stepscore.errors import RunError
 
 MAX_LINE_BYTES = 1 << 26
-"""Longest line that is written or read."""
+"""Longest line to write or read."""
 
 SYNC_S = 1.0
-"""Least seconds between two waits for the disk, which may take tens of milliseconds each."""
+"""Least seconds between two ``fsync`` calls, which may take tens of milliseconds each."""
 
 _TAIL_BYTES = 1 << 16
 
 
 class LineFile:
-    """A file open for appending lines; opening drops a torn last line.
+    """A file open for appending lines.
 
     Args:
-        path: The file; made if it is not there.
-        check: Called before anything is written; what it raises stops the writing.
-        sync: Wait, about once a second, until what was written is on the disk or the file server, so that a machine
-            that fails takes no more with it. A process that is killed takes nothing, with or without.
+        path: The file, created if missing.
+        check: Called before each write; raises if this process must not write.
+        sync: Call ``fsync`` about once a second, so that a failing machine loses no more than that. A killed process
+            loses nothing either way.
     """
 
     def __init__(self, path: Path, *, check: Callable[[], None] = lambda: None, sync: bool = False) -> None:
@@ -40,7 +40,7 @@ class LineFile:
         if os.path.lexists(path):
             check_regular(path, RunError)
         try:
-            # Unbuffered: what a full disk refused must not be tried again when the file is closed.
+            # Unbuffered: closing the file must not retry what a full disk refused.
             self.file = io.FileIO(path, "a+b")
         except OSError as error:
             raise self._cannot_write(error) from error
@@ -54,7 +54,7 @@ class LineFile:
         self.close()
 
     def drop_torn_line(self) -> None:
-        """Cut a last line that a killed process did not finish."""
+        """Cut off a last line that a killed process did not finish."""
         try:
             self.file.truncate(whole_lines(self.file))
             self._end = self.file.seek(0, os.SEEK_END)
@@ -62,7 +62,7 @@ class LineFile:
             raise self._cannot_write(error) from error
 
     def drop_cut_line(self) -> int:
-        """Return how many bytes the file has lost since it was written to; cut what is left of a line then."""
+        """Return the bytes that something else has cut off since the last write, after dropping a torn line."""
         before, size = self._end, os.fstat(self.file.fileno()).st_size
         if size < before:
             self.drop_torn_line()
@@ -77,11 +77,7 @@ class LineFile:
             raise self._cannot_write(error) from error
 
     def append(self, line: bytes) -> int:
-        """Write a line, and return the offset of its first byte.
-
-        Raises:
-            RunError: The disk is full, or failed; nothing before the line is lost.
-        """
+        """Write a line and return its byte offset; raise RunError if the disk is full or failed."""
         self._check()
         before = self.file.seek(0, os.SEEK_END)
         try:
@@ -96,7 +92,7 @@ class LineFile:
                 self.file.truncate(before)
             raise RunError(
                 f"Cannot write {shown(self.path)}: {error.strerror or error}. Finished episodes are safe: "
-                "make room, then run the same command to continue."
+                "free some space, then rerun the command to continue."
             ) from error
         self._end = before + len(line)
         return before
@@ -110,15 +106,14 @@ class LineFile:
 
 
 def whole_lines(file: IO[bytes] | io.FileIO) -> int:
-    """Return the length of the file up to its last newline, in bytes; RunError where no line can be that long."""
+    """Return the length of the file up to its last newline, in bytes; raise RunError for an overlong last line."""
     size = end = file.seek(0, os.SEEK_END)
     while end > 0:
-        if (
-            size - end > MAX_LINE_BYTES
-        ):  # a file is not looked through to its beginning, which may be far away
+        # Without this limit a file without newlines would be read back to its beginning.
+        if size - end > MAX_LINE_BYTES:
             raise RunError(
                 f"{shown(file.name)} is damaged (it ends in a line of more than {MAX_LINE_BYTES} bytes). "
-                "Put a copy of it there, or remove the folder and judge again."
+                "Restore a copy, or remove the folder and judge again."
             )
         start = max(0, end - _TAIL_BYTES)
         file.seek(start)

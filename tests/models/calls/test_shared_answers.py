@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.kept_answers import KeptAnswers
+from stepscore.models.calls.shared_folder import SharedAnswers
 
 
-def opened(folder: Path, machine: str) -> KeptAnswers:
-    return KeptAnswers(CallCache(folder / f"{machine}.sqlite"), folder / "answers.jsonl")
+def opened(folder: Path, machine: str) -> SharedAnswers:
+    return SharedAnswers(CallCache(folder / f"{machine}.sqlite"), folder / "answers.jsonl")
 
 
 def test_another_machine_finds_the_answers_of_the_first(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Leases as other processes find them: who holds one, for how long, and whether it is over."""
+"""Leases as other processes find them: the holder, the term, and whether the lease has expired."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscore._untrusted import shown
 from stepscore.errors import RunError
 
 LEASE_S = 60.0
-"""Seconds after which a lease ends that is not renewed."""
+"""Seconds without renewal after which a lease expires."""
 
 MIN_LEASE_S, MAX_LEASE_S = 0.5, 86_400.0
 MAX_NUMBER = 999_999_999
@@ -37,9 +37,9 @@ class Held:
 
     Attributes:
         number: Its number.
-        content: What its file says; empty where it cannot be read.
-        age_s: Seconds since it was renewed, by the file server's clock or since it was first observed.
-        in_future: Whether the time of its file is in the future, so that only observing it gives its age.
+        content: The content of its file; empty if it cannot be read.
+        age_s: Seconds since its renewal by the file server's clock, or since it was first observed.
+        in_future: Whether its file has a time in the future, so that its age must be observed.
     """
 
     number: int
@@ -49,24 +49,24 @@ class Held:
 
     @property
     def term_s(self) -> float:
-        """Seconds for which it holds after a renewal."""
+        """Seconds after a renewal until it expires."""
         term = self.content.get("term_s")
         known = isinstance(term, int | float) and MIN_LEASE_S <= term <= MAX_LEASE_S
         return float(term) if known and term is not None else LEASE_S
 
     @property
     def released(self) -> bool:
-        """Whether its holder gave it back."""
+        """Whether its holder released it."""
         return self.content.get("released") == 1
 
     @property
     def over(self) -> bool:
-        """Whether it holds no more."""
+        """Whether it was released, has expired, or its holder has ended."""
         return self.released or self.age_s > self.term_s or self._holder_has_ended()
 
     @property
     def holder(self) -> str:
-        """Its holder, for a message."""
+        """Its holder, for messages."""
         host, pid = self.content.get("host"), self.content.get("pid")
         return f"process {shown(str(pid))} on {shown(str(host))}" if host else "another process"
 
@@ -81,13 +81,9 @@ class Held:
 
 
 class LeaseObserver:
-    """Look at the lease of a folder again and again; a lease that is not renewed for its term is over.
+    """Observe the lease of a folder over time; a lease that is not renewed for its term has expired.
 
-    Args:
-        folder: The folder.
-
-    Attributes:
-        seen: Number and text of the lease at the last look, which differ after a renewal.
+    ``seen`` holds number and text of the lease at the last look, which change with each renewal.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -95,17 +91,17 @@ class LeaseObserver:
         self.seen: tuple[int, bytes] | None = None
 
     def look(self) -> Held | None:
-        """Return the lease that holds, or held last; ``None`` where there was never one."""
+        """Return the current or last lease; ``None`` if there was never one."""
         for _ in range(100):
             try:
                 return self._look()
             except FileNotFoundError:
-                continue  # its successor was just made
+                continue  # a successor has just replaced it
             except OSError as error:
                 raise RunError(
                     f"Cannot read the lease of {shown(self._folder)}: {error.strerror or error}."
                 ) from error
-        raise RunError(f"The lease of {shown(self._folder)} changes all the time. Try again.")
+        raise RunError(f"The lease of {shown(self._folder)} keeps changing. Try again.")
 
     def _look(self) -> Held | None:
         found_numbers = sorted(numbers(self._folder), reverse=True)
@@ -115,11 +111,11 @@ class LeaseObserver:
             found = read_lease(self._folder / lease_name(number))
             if found is not None:
                 return self._held(found_numbers[0], *found)
-        return Held(found_numbers[0], {"released": 1}, math.inf)  # no lease, but its number is taken
+        return Held(found_numbers[0], {"released": 1}, math.inf)  # not a lease file, but its number is taken
 
     def _held(self, number: int, text: bytes, renewed: float) -> Held:
         content = _content(text)
-        if content.get("released") == 1:  # and its age means nothing
+        if content.get("released") == 1:  # its age has no meaning then
             return Held(number, content, math.inf)
         age_s, now = _server_time(self._folder) - renewed, time.monotonic()
         if self.seen != (number, text):
@@ -128,16 +124,14 @@ class LeaseObserver:
 
 
 def find_lease(folder: Path) -> Held | None:
-    """Return the lease of a folder that holds, or held last; ``None`` where there was never one."""
+    """Return the current or last lease of a folder; ``None`` if there was never one."""
     return LeaseObserver(folder).look()
 
 
 def is_leased(folder: Path, observer: LeaseObserver | None = None) -> bool:
-    """Return whether some process holds the lease of a folder now; where that cannot be known, not.
+    """Return whether a process holds the lease of a folder now; ``False`` if that is unknown.
 
-    Args:
-        folder: The folder.
-        observer: Who has looked at this lease before, so that one with a time in the future ends as well.
+    Pass the same ``observer`` each time, so that a lease with a time in the future can expire.
     """
     try:
         held = (observer or LeaseObserver(folder)).look()
@@ -147,7 +141,7 @@ def is_leased(folder: Path, observer: LeaseObserver | None = None) -> bool:
 
 
 def numbers(folder: Path) -> Iterator[int]:
-    """Return the numbers in the names of a folder's leases, in no order."""
+    """Return the numbers of a folder's lease files, unordered."""
     try:
         names = os.listdir(folder)
     except OSError as error:
@@ -156,15 +150,15 @@ def numbers(folder: Path) -> Iterator[int]:
 
 
 def lease_name(number: int) -> str:
-    """Return the name of the file of a lease."""
+    """Return the file name of a lease."""
     return f"lease.{number:09d}.json"
 
 
 def read_lease(path: Path) -> tuple[bytes, float] | None:
-    """Return a lease's text and the time of its file; ``None`` for a pipe, a link or anything that is no file."""
+    """Return a lease's text and the time of its file; ``None`` for anything but a regular file."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
-    flags = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # what was a file may have been replaced since
+    flags = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # a pipe or a link may have replaced the file since
     descriptor = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -180,7 +174,7 @@ def _content(text: bytes) -> Mapping[str, Any]:
 
 
 def _server_time(folder: Path) -> float:
-    """Return the time as the file server writes it, in seconds."""
+    """Return the file server's time, in seconds."""
     probe = folder / f".lease.{secrets.token_hex(4)}.tmp"
     try:
         with probe.open("xb") as file:
@@ -194,7 +188,7 @@ def _server_time(folder: Path) -> float:
 
 
 def place() -> dict[str, str]:
-    """Return what tells machines apart, and containers of one machine, whose processes have numbers of their own."""
+    """Return what tells machines apart, and containers of one machine, which number their own processes."""
     space = ""
     with suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")

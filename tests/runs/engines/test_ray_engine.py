@@ -18,10 +18,9 @@ import stepscore
 from stepscore.errors import MissingExtraError, OptionError
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.runs import CallOptions, FinishedEpisode, Run
-from stepscore.runs.engines import choose_engine
-from stepscore.runs.engines.cluster import RayEngine
-from stepscore.runs.engines.cluster.engine import connected
-from stepscore.runs.engines.cluster.workers import plan
+from stepscore.runs.engines import RayEngine, choose_engine
+from stepscore.runs.engines.ray_engine import connected
+from stepscore.runs.engines.ray_workers import plan
 from stepscore.server import LivePage
 from stepscore.testing import write_toy_rollouts
 from tests.models.api.servers import serving
@@ -204,12 +203,12 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
         found = pytest.raises(OptionError, match=r"Cannot use the Ray cluster at .*ray start --head")
         with found, connected(address, 2):
             pass
-    monkeypatch.setattr("stepscore.runs.engines.cluster.engine._check_address", lambda where: None)
+    monkeypatch.setattr("stepscore.runs.engines.ray_engine._check_address", lambda where: None)
     monkeypatch.setattr("ray.init", _wants_a_token)
-    wanted = pytest.raises(OptionError, match=r"at head:1 wants a token. Set RAY_AUTH_MODE=token")
+    wanted = pytest.raises(OptionError, match=r"at head:1 needs a token. Set RAY_AUTH_MODE=token")
     with wanted, connected("head:1", 2):
         pass
-    with pytest.raises(OptionError, match="workers is 0; it must be 1 to 4096"):
+    with pytest.raises(OptionError, match="workers must be an integer from 1 to 4096, got 0"):
         RayEngine(workers=0)
 
 

@@ -1,4 +1,4 @@
-"""The engine of a name."""
+"""Select an engine by name."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ import os
 from stepscore.errors import UnknownNameError
 from stepscore.judges import Judge
 from stepscore.models.calls import CallOptions
-from stepscore.runs.engines.cluster import RayEngine
 from stepscore.runs.engines.local import LocalEngine
 from stepscore.runs.engines.processes import ProcessEngine
+from stepscore.runs.engines.ray_engine import RayEngine
 from stepscore.runs.work import IN_FLIGHT, Engine
 
 ENGINES = ("auto", "local", "processes", "ray")
-"""Names of engines."""
 
 
 def choose_engine(
     engine: str | Engine, judge: Judge, workers: int | None, call_options: CallOptions
 ) -> Engine:
-    """Return the engine of a name.
-
-    Args:
-        engine: A name, or an engine, which is returned as it is.
-        judge: The judge, whose models decide where nothing is chosen.
-        workers: Processes that judge, or, in the local engine, episodes in flight; ``None`` for the usual number.
-        call_options: The connections of served models.
-    """
+    """Return the engine of a name, or the given engine; ``workers=None`` takes the default number."""
     if not isinstance(engine, str):
         return engine
     if engine not in ENGINES:
