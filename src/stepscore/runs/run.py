@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepscore._lazy import import_extra
+from stepscore._imports import import_extra
 from stepscore._untrusted import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
