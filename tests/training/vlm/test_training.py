@@ -441,7 +441,8 @@ def test_bfloat16_products_give_nearly_the_same_loss_and_keep_float32_weights(
     losses: dict[str, list[float]] = {}
     for dtype in ("float32", "bfloat16"):
         run = trainer(videos, tmp_path / dtype, **options, dtype=dtype)
-        run.run(on_step=lambda step, loss, dtype=dtype: losses.setdefault(dtype, []).append(loss))
+        losses[dtype] = []
+        run.run(on_step=lambda step, loss, into=losses[dtype]: into.append(loss))  # type: ignore[misc]
         assert {weights.dtype for weights in run.loss_computer.network.parameters()} == {torch.float32}
     assert losses["bfloat16"] != losses["float32"]
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.03)

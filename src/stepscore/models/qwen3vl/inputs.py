@@ -188,8 +188,8 @@ def patches(frames: Frames, geometry: Geometry) -> Patches:
     x = frames.reshape(n // t, t, height // (p * m), m, p, width // (p * m), m, p, colours)
     # Reordered as bytes, a quarter of the floats.
     x = x.transpose(0, 2, 5, 3, 6, 8, 1, 4, 7).reshape(-1, colours, t * p * p)
-    rows = (x.astype(np.float32) - mean[:, None]) / std[:, None]
-    return rows.reshape(len(rows), -1)
+    rows: Patches = ((x.astype(np.float32) - mean[:, None]) / std[:, None]).reshape(len(x), -1)
+    return rows
 
 
 def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
