@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def episode(
     holds: slice = slice(0, 0),
     object_end: np.ndarray = OBJECT,
 ) -> Episode:
-    """Make an episode of these stages over time, whose hand and object go in a line and then rest for half the time."""
+    """Make an episode of these stages whose hand and object move in a line, then rest for half the time."""
     share = np.minimum(np.arange(STEPS) / (STEPS / 2), 1.0)[:, None]
     hands, objects = START + share * (np.array(hand) - START), OBJECT + share * (object_end - OBJECT)
     held = np.zeros(STEPS, dtype=bool)
@@ -71,7 +73,7 @@ def test_the_state_says_what_happened(made: Episode, name: str) -> None:
 def test_an_object_that_moves_about_without_getting_nearer_is_not_clear() -> None:
     made = episode([1, 1, 1, 1], (0.2, 0.0, 0.0))
     states = [
-        State({**s.points, "object": OBJECT + [0.03 * (i % 2), 0, 0]}, 0.5, s.touched, s.held, success=False)
+        replace(s, points={**s.points, "object": OBJECT + np.array([0.03 * (i % 2), 0, 0])})
         for i, s in enumerate(made.states)
     ]
     assert truth(Episode(made.task, made.rollout, states)) == "not clear"
