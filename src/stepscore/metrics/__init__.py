@@ -8,10 +8,12 @@ its source. OPD stands in :mod:`stepscore.metrics.opd`; intervals, tests and com
 from stepscore.metrics.calibration import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
 from stepscore.metrics.catalog import CurveMetric, MetricColumn, metric_registry, opd_metric
 from stepscore.metrics.failure_modes import (
-    FAILURE_MODE_RULES,
+    FAILURE_MODES,
     NO_FAILURE_MODE,
     UNKNOWN_FAILURE_MODE,
     FailureMode,
+    SubgoalEvidence,
+    done_time,
     failure_mode,
     failure_mode_advice,
 )
@@ -89,7 +91,7 @@ from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
 from stepscore.metrics.validation import known_share
 
 __all__ = [
-    "FAILURE_MODE_RULES",
+    "FAILURE_MODES",
     "HOP_BINS",
     "NO_FAILURE_MODE",
     "OF_COUNTS",
@@ -104,6 +106,7 @@ __all__ = [
     "MonotoneMap",
     "Reliability",
     "StageSpan",
+    "SubgoalEvidence",
     "SuccessMap",
     "Threshold",
     "apply_threshold",
@@ -125,6 +128,7 @@ __all__ = [
     "confusion",
     "curve_gap",
     "dense_reward",
+    "done_time",
     "epr",
     "equal_neighbours",
     "f1",
