@@ -1,8 +1,8 @@
 """Failure modes: what happened in an episode, from its curve, its subgoals and its stages together.
 
-Each episode gets one name, that of the first condition that holds; `FAILURE_MODES` lists them in this order. The curve
-is smoothed as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so that a name means the same at any sampling
-rate. Six features decide:
+Each episode gets one name, that of the first condition that holds; `FAILURE_MODES` lists them in this order. The
+curve is smoothed as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so that a name means the same at any
+sampling rate. Six features decide:
 
 peak      highest progress
 final     progress at the end
@@ -11,8 +11,8 @@ range     range of the progress during the last quarter
 reached   number of the furthest subgoal that was ever reached
 kept      number of the furthest subgoal that stands at the end
 
-``reached`` and ``kept`` are from subgoals and annotated stages where these are known, else from the curve, which counts
-a task of K subgoals as K equal parts; K is 4 where a task has no subgoals.
+``reached`` and ``kept`` are from subgoals and annotated stages where these are known, else from the curve. A task of
+K subgoals is K equal parts of the curve; K is 4 where a task has no subgoals.
 """
 
 from __future__ import annotations
