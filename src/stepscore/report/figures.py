@@ -330,12 +330,14 @@ def _clip(inputs: _Inputs, folder: Path) -> list[Path]:
     episode, source, view = inputs.episode_inputs
     span = clip_span(episode, inputs.around)
     modes = failure_modes_by_policy(inputs.metrics).by_episode
-    named = (m.name for m, row in zip(modes, inputs.metrics.episodes, strict=True) if row["episode_id"] == episode.id)
+    named = (
+        m.name
+        for m, row in zip(modes, inputs.metrics.episodes, strict=True)
+        if row["episode_id"] == episode.id
+    )
     happened = next((name for name in named if name not in (NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE)), "")
     name, formats = inputs.file_name("clip"), inputs.clip_formats or ("mp4",)
-    return write_clip(
-        folder, name, episode, source, span=span, happened=happened, view=view, formats=formats
-    )
+    return write_clip(folder, name, episode, source, span=span, happened=happened, view=view, formats=formats)
 
 
 _DRAW: Mapping[str, Callable[[_Inputs], _Drawings]] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_BYTES = 5_000_000
-FPS, MOST_FRAMES, COLOURS = 10.0, 240, 128
+FPS, MOST_FRAMES, COLOURS = 10.0, 240, 256
 WIDTHS = (800, 640, 480, 360)
 """Widths that are tried in turn until the file is small enough."""
 
@@ -62,8 +62,11 @@ def write_gif(
 
 
 def _encoded(images: Sequence[Image], milliseconds: float) -> bytes:
+    from PIL.Image import Quantize
+
+    # The palette covers every colour of the frames: that of a small object is not left out for those of the floor.
     # One palette for all frames and no dithering: what rests is then equal in consecutive frames and costs nothing.
-    palette = _contact(images).quantize(COLOURS)
+    palette = _contact(images).quantize(COLOURS, method=Quantize.MAXCOVERAGE)
     drawn = [image.quantize(palette=palette, dither=0) for image in images]
     data = io.BytesIO()
     drawn[0].save(

@@ -33,7 +33,9 @@ def clip_span(episode: EpisodeData, around: str | None) -> tuple[float, float]:
         return max(0.0, first - MARGIN_S), min(end, last + MARGIN_S)
     match = _RANGE.fullmatch(around.strip())
     if match is None:
-        raise OptionError(f"--around must be drop, stall or START-END in seconds such as 1.5-4, got {around!r}.")
+        raise OptionError(
+            f"--around must be drop, stall or START-END in seconds such as 1.5-4, got {around!r}."
+        )
     first, last = float(match[1]), float(match[2])
     if not first < min(last, end) or last > end + TIME_TOLERANCE_S + 0.05:
         raise OptionError(
