@@ -140,7 +140,8 @@ WEIGHTS = Output("weights", _has_provenance)
 EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
 # Where a figure of each format names its maker: any text may have the word.
 _MADE = (
-    r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore|GIF8.*StepScore"
+    r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
+    r"|GIF8.*StepScore"
 )
 FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
 RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))

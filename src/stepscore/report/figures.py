@@ -1,4 +1,4 @@
-"""``plot``: leaderboard, differences, subgoal success vectors, curves, VOC; trace, sheet, overlay, clip of an episode.
+"""``plot``: figures of runs (leaderboard, differences, subgoals, curves, VOC), and of one episode figures and videos.
 
 Every number is from :mod:`stepscore.analysis`; nothing is computed here.
 """
