@@ -241,7 +241,9 @@ function metadata(context: Context, item: Item, videos: VideoRow[]): HTMLElement
     ["Judge's success score", known(score) ? `${percent(score)} %` : null],
     [
       "What happened",
-      mode === null || mode === "none" ? null : `${mode}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
+      mode === null || mode === "none"
+        ? null
+        : `${mode}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
     ],
     [
       "Videos",

@@ -187,8 +187,7 @@ function noneOf(shares: Record<string, Est>): Est {
 function adviceLine({ policy, failures, stability, slow, advice }: Diagnosis["policies"][number]): HTMLElement {
   const facts = [plural(failures, "failure")];
   facts.push(known(stability) ? `similarity between tasks ${decimal(stability)}` : "one task only");
-  if (known(slow[0]) && slow[0] > 0)
-    facts.push(`${Math.round(100 * slow[0])} % of successes too slow (n ${slow[3]})`);
+  if (known(slow[0]) && slow[0] > 0) facts.push(`${Math.round(100 * slow[0])} % of successes too slow (n ${slow[3]})`);
   return h(
     "li",
     {},
