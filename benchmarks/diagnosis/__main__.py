@@ -1,11 +1,13 @@
-"""How often the diagnosis names what happened: a confusion table by labelled curves, and one by a judge.
+r"""How often the diagnosis names what happened: confusion tables by labelled curves and by a judge.
 
-    python -m benchmarks.diagnosis --seed 8101
-    python -m benchmarks.diagnosis --dataset SIM --run runs/sim
+    stepscore sim --tasks TASKS --policies POLICIES --episodes-per-task 13 --views close --seed 2101 -o SIM
+    stepscore judge SIM --labels SIM/labels.parquet --subgoals SIM/subgoals.yaml --judge topreward --model embedded \
+        -o runs/sim
+    python -m benchmarks.diagnosis SIM --run runs/sim
 
-The first plays one scene of every task with every policy, without rendering, and diagnoses the labelled curves. The
-second diagnoses a judge's run of a dataset made by ``stepscore sim``, whose rollouts it plays again for their state.
-Each writes its own tables into ``benchmarks/measurements/failure-modes.json`` and leaves the others.
+The rollouts of the dataset are played again, without rendering, for the simulator's state at every control step. By
+default only those of tasks that were not used to choose the rules. ``benchmarks/measurements/failure-modes.json`` is
+written after each task.
 """
 
 from __future__ import annotations
@@ -18,10 +20,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.diagnosis.episodes import POLICIES, TUNED_ON, Named, from_labels, from_run, replay
+from benchmarks.diagnosis.episodes import (
+    POLICIES,
+    TUNED_ON,
+    Named,
+    dataset_plans,
+    from_labels,
+    from_run,
+    names_by_run,
+    replay,
+)
 from benchmarks.diagnosis.truth import NAMES
 from stepscore.metrics.stats import wilson_interval
-from stepscore.sim import RolloutPlan, all_tasks
 
 OUT = Path(__file__).parents[1] / "measurements" / "failure-modes.json"
 ABOUT = (
@@ -29,20 +39,20 @@ ABOUT = (
     "simulator's state: positions, contacts and milestones, never the policy's name "
     "(`benchmarks/diagnosis/truth.py`). The rules were chosen on every other task by name, with other seeds."
 )
+COMMAND = "python -m benchmarks.diagnosis SIM --run runs/sim"
 UNNAMED = "not known"
 
 
-def tables(episodes: Sequence[Named], source: str, command: str) -> list[dict[str, Any]]:
+def tables(episodes: Sequence[Named], source: str) -> list[dict[str, Any]]:
     """Return the tables of one source of curves."""
-    failures = [e for e in episodes if not e.success]
-    test = [e for e in failures if e.task not in TUNED_ON]
+    failures = [e for e in episodes if not e.success and e.task not in TUNED_ON]
     return [
-        _confusion(test, f"Failures, {source}: tasks not used for the rules", command),
-        _shares(episodes, f"Episodes named correctly, {source}", command),
+        _confusion(failures, f"Failures, {source}"),
+        _shares(episodes, f"Episodes named correctly, {source}"),
     ]
 
 
-def _confusion(episodes: Sequence[Named], title: str, command: str) -> dict[str, Any]:
+def _confusion(episodes: Sequence[Named], title: str) -> dict[str, Any]:
     counts = Counter((e.truth, e.found if e.found in NAMES else UNNAMED) for e in episodes)
     columns = [*NAMES, UNNAMED]
     rows = []
@@ -51,14 +61,14 @@ def _confusion(episodes: Sequence[Named], title: str, command: str) -> dict[str,
         rows.append([name, *row, _share([e for e in episodes if e.truth == name])])
     return {
         "title": title,
-        "command": command,
+        "command": COMMAND,
         "header": ["what happened", *columns, "right"],
         "rows": rows,
         "notes": f"Rows: what happened. Columns: the name found. All {len(episodes)}: {_share(episodes)}.",
     }
 
 
-def _shares(episodes: Sequence[Named], title: str, command: str) -> dict[str, Any]:
+def _shares(episodes: Sequence[Named], title: str) -> dict[str, Any]:
     rows = []
     for policy in POLICIES:
         own = [e for e in episodes if e.policy == policy]
@@ -72,7 +82,7 @@ def _shares(episodes: Sequence[Named], title: str, command: str) -> dict[str, An
     wrong = Counter(e.found for e in episodes if e.success and e.found not in ("", "too slow"))
     return {
         "title": title,
-        "command": command,
+        "command": COMMAND,
         "header": ["policy", "failures", "successes"],
         "rows": rows,
         "notes": "Share right, its 95 % interval, and number of episodes. A success is right if it is too slow and "
@@ -91,33 +101,27 @@ def _share(episodes: Sequence[Named]) -> str:
 def main() -> None:
     """Measure, print the tables and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=8101)
-    parser.add_argument("--scenes", type=int, default=1)
-    parser.add_argument("--tasks", default="", help="names, separated by commas; all by default")
-    parser.add_argument("--dataset", type=Path)
-    parser.add_argument("--run", type=Path)
+    parser.add_argument("dataset", type=Path, help="a dataset of `stepscore sim`")
+    parser.add_argument("--run", type=Path, help="a judge's run of it, judged with its labels and subgoals")
+    parser.add_argument("--every-task", action="store_true", help="those used to choose the rules, too")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
-    if args.dataset is not None:
-        command = "python -m benchmarks.diagnosis --dataset SIM --run runs/sim"
-        made = tables(from_run(args.dataset, args.run), "the embedded judge's curves", command)
-    else:
-        names = args.tasks.split(",") if args.tasks else list(all_tasks())
-        plans = [RolloutPlan(t, p, s, args.seed) for t in names for s in range(args.scenes) for p in POLICIES]
-        command = f"python -m benchmarks.diagnosis --seed {args.seed}"
-        command += f" --scenes {args.scenes}" if args.scenes != 1 else ""
-        made = tables(from_labels(list(replay(plans))), "labelled curves", command)
-    write(args.out, made)
-    json.dump(made, sys.stdout, indent=1)
-
-
-def write(path: Path, made: Sequence[dict[str, Any]]) -> None:
-    """Put the tables into the file in place of those with the same titles."""
-    page = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    titles = {table["title"] for table in made}
-    kept = [table for table in page.get("tables", []) if table["title"] not in titles]
-    page = {"title": "What happened, and what the diagnosis says", "about": ABOUT, "tables": [*kept, *made]}
-    path.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    plans = dataset_plans(args.dataset)
+    found = {} if args.run is None else names_by_run(args.run)
+    labelled: list[Named] = []
+    judged: list[Named] = []
+    for task in sorted({plan.task for plan in plans.values()}):
+        if task in TUNED_ON and not args.every_task:
+            continue
+        episodes = list(replay(plan for plan in plans.values() if plan.task == task))
+        labelled += from_labels(episodes)
+        judged += from_run(episodes, plans, found)
+        made = tables(labelled, "by labelled curves")
+        made += tables(judged, "by the judge's curves") if judged else []
+        page = {"title": "What happened, and what the diagnosis says", "about": ABOUT, "tables": made}
+        args.out.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{task}: {len(labelled)} episodes", file=sys.stderr, flush=True)
+    print(json.dumps(made, indent=1))
 
 
 if __name__ == "__main__":

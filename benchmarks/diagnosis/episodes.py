@@ -98,22 +98,27 @@ def from_labels(episodes: Sequence[Episode]) -> list[Named]:
     return named
 
 
-def from_run(dataset: Path, run: Path, only: int | None = None) -> list[Named]:
-    """Diagnose the episodes of a dataset by a judge's run, as ``stepscore metrics`` does.
-
-    Args:
-        dataset: A dataset of ``stepscore sim``.
-        run: Its run, judged with the dataset's labels.
-        only: Read this many episodes; all by default.
-    """
-    plans = dataset_plans(dataset)
+def names_by_run(run: Path) -> dict[str, str]:
+    """Return the failure mode of each episode of a judge's run, as ``stepscore metrics`` finds it."""
     metrics = measure_episodes(open_run(run))
-    found = {
+    return {
         str(row["episode_id"]): mode.name
         for row, mode in zip(metrics.episodes, failure_modes_by_policy(metrics).by_episode, strict=True)
     }
-    ids = {plan: name for name, plan in plans.items() if name in found}
-    return [_named(e, found[ids[e.rollout.plan]]) for e in replay(list(ids)[:only])]
+
+
+def from_run(
+    episodes: Sequence[Episode], plans: Mapping[str, RolloutPlan], found: Mapping[str, str]
+) -> list[Named]:
+    """Diagnose episodes of a dataset by a judge's run of it.
+
+    Args:
+        episodes: The dataset's episodes, played again.
+        plans: The plan of each episode of the dataset, by id.
+        found: The failure mode of each, by id.
+    """
+    ids = {plan: name for name, plan in plans.items()}
+    return [_named(e, found[ids[e.rollout.plan]]) for e in episodes if ids[e.rollout.plan] in found]
 
 
 def dataset_plans(dataset: Path) -> Mapping[str, RolloutPlan]:

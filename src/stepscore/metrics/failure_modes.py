@@ -2,8 +2,9 @@
 
 Each episode gets one name, that of the first condition that holds; `FAILURE_MODES` lists them in this order. The
 curve is smoothed as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so that a name means the same at any
-sampling rate. Six features decide:
+sampling rate. Seven features decide:
 
+start     progress at the start: judges rarely begin at 0
 peak      highest progress
 final     progress at the end
 gain      rise of the best progress so far during the last quarter
@@ -57,14 +58,12 @@ class FailureModeRule:
         of: The episodes it applies to, ``"failure"``, or ``"any"``: successes too.
         when: The condition, in words.
         advice: One line on where to look first.
-        phrase: What a policy that fails so does, for a sentence.
     """
 
     name: str
     of: Literal["failure", "any"]
     when: str
     advice: str
-    phrase: str
 
 
 FAILURE_MODES: tuple[FailureModeRule, ...] = (
@@ -73,49 +72,42 @@ FAILURE_MODES: tuple[FailureModeRule, ...] = (
         "failure",
         "was done or all but done, and lost that again",
         "Look at what follows success: when the policy stops, lets go, or goes on.",
-        "undoes its work at the end",
     ),
     FailureModeRule(
         "never reached",
         "failure",
         "reaches no subgoal and ends far from the first",
         "Look at the approach: does the policy move, and does it find the object?",
-        "never reaches the object",
     ),
     FailureModeRule(
         "wrong target",
         "failure",
         "reaches no subgoal, but ends near the first",
         "Look at where it goes instead: the camera's calibration, look-alike objects, the goal it is given.",
-        "goes to the wrong place",
     ),
     FailureModeRule(
         "object lost",
         "failure",
         "loses a subgoal that it had reached, and does not reach it again",
         "Look at the grasp: when the gripper closes and opens, slips, collisions; add data of holding on.",
-        "loses the object",
     ),
     FailureModeRule(
         "too slow",
         "any",
         "still gains during the last quarter of a failure; a success takes over 1.5 times the task's usual time",
         "Look at its speed: pauses, retries, the time limit.",
-        "runs out of time",
     ),
     FailureModeRule(
         "reached and stopped",
         "failure",
         "keeps what it reached, and nothing more happens during the last quarter",
         "Look at where it stops: an unseen state, the precision of the last step, action chunks that cancel out.",
-        "stops on the way",
     ),
     FailureModeRule(
         "not clear",
         "failure",
         "none of these",
         "Watch the videos: the curve goes up and down and shows no cause.",
-        "fails in no clear way",
     ),
 )
 _WITHOUT_NAME = {
@@ -196,7 +188,7 @@ def _failure(features: Mapping[str, float], highest: float, count: int | None) -
     if highest >= DONE or (features["peak"] >= _NEARLY and lost >= _FELL):
         return "undone at the end"
     if not features["reached"]:
-        near = count is not None and features["final"] * count >= _NEAR
+        near = count is not None and (features["final"] - features["start"]) * count >= _NEAR
         return "wrong target" if near else "never reached"
     if features["kept"] < features["reached"]:
         return "object lost"
@@ -215,12 +207,15 @@ def curve_features(curve: FloatArray, times: ArrayLike | None, known: SubgoalEvi
     reached = by_curve if known.reached is None else known.reached
     kept = math.floor(final * parts + _BELOW)
     if known.kept is not None:
-        kept = max(kept, known.kept)
+        # A subgoal that is missed by a hair is kept: it trembles at its bound.
+        barely = known.kept == reached - 1 and reached - _BELOW <= final * parts < reached
+        kept = reached if barely else known.kept
     elif kept >= by_curve:
         kept = max(
             kept, reached
         )  # a judge may be too low throughout: what its curve never had, it did not lose
     return {
+        "start": float(level[0]),
         "peak": peak,
         "final": final,
         "gain": float(best[-1] - best[last]),

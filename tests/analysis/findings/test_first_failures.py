@@ -90,7 +90,7 @@ def test_work_that_is_undone_is_said_where_curves_show_it(tmp_path: Path) -> Non
         ]
 
     run = planted(tmp_path / "run", {"a": [0] * 4}, change=undone)
-    assert phrase(run) == "undoes its work at the end in 4 of 4, missing “lift”"
+    assert phrase(run) == "undone at the end in 4 of 4, missing “lift”"
 
 
 def test_without_subgoals_the_failure_mode_is_said(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_without_subgoals_the_failure_mode_is_said(tmp_path: Path) -> None:
         record["judgement"]["curve"]["progress"] = [0.1] * 20
 
     run = planted(tmp_path / "run", {"a": [0] * 4 + [1] * 4}, change=stalled)
-    assert phrase(run) == "never reaches the object in 4 of 8"
+    assert phrase(run) == "never reached in 4 of 8"
 
 
 def test_no_failure_and_no_outcome_are_two_things(tmp_path: Path) -> None:

@@ -23,9 +23,10 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 LOST = ("object lost", "undone at the end")
 """Failure modes in which what was reached is lost again: the subgoal that is missing does not show that."""
-PHRASES = {rule.name: rule.phrase for rule in FAILURE_MODES} | {
+PHRASES = {rule.name: rule.name for rule in FAILURE_MODES} | {
     UNKNOWN_FAILURE_MODE: "fails, and its curves do not show how",
 }
+"""The names are said as they are: the same words in tables, on the page and in the demo."""
 
 
 @dataclass(frozen=True)
