@@ -17,21 +17,6 @@ from stepscore.metrics import SubgoalEvidence, done_time, failure_mode
 from stepscore.runs import open_run
 from stepscore.sim import RolloutPlan, all_tasks, get_task
 
-POLICIES = (
-    "expert",
-    "noisy:1",
-    "drop",
-    "freeze",
-    "wrong-target",
-    "retreat",
-    "short:4",
-    "short:2",
-    "undo",
-    "slow",
-    "hesitate",
-    "detour",
-    "redo",
-)
 TUNED_ON = frozenset(list(all_tasks())[:50:2])
 """Tasks on which the rules were chosen: every other of Meta-World's by name. The rest, chains too, only test them."""
 ENOUGH = 4

@@ -9,6 +9,7 @@ import pytest
 
 from stepscore.curation import EpisodeSelection, removed_episodes, report_of
 from stepscore.episodes import open_episodes
+from stepscore.errors import OptionError
 from stepscore.runs import open_run
 from tests.curation.test_weights_command import call, truth  # noqa: F401
 from tests.paths import TINY_SIM
@@ -65,5 +66,5 @@ def test_the_removed_are_the_most_down_weighted(truth: Path, tmp_path: Path) -> 
 def test_a_dataset_needs_whole_episodes(truth: Path, tmp_path: Path, options: tuple[str, ...]) -> None:  # noqa: F811
     out, folder = tmp_path / "w.parquet", tmp_path / "less"
     result = call(truth, "--method", *options, "-o", out, "--write-dataset", folder)
-    assert result.exit_code == 2
+    assert isinstance(result.exception, OptionError)
     assert not folder.exists()

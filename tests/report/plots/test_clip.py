@@ -13,11 +13,12 @@ from PIL import Image
 from stepscore.errors import OptionError, UnknownNameError, VideoError
 from stepscore.report import plot
 from stepscore.report.episode_data import EpisodeData
+from stepscore.report.video import gif
 from stepscore.report.video.clip import draw_clip_panel
 from stepscore.report.video.gif import write_gif
 from stepscore.report.video.spans import clip_span
 from stepscore.runs import Run
-from tests.report.plots.test_plots_episode import FPS, N, episode, run  # noqa: F401
+from tests.report.plots.test_plots_episode import FPS, episode, rollouts, run  # noqa: F401
 
 
 def curved(one: EpisodeData, values: list[float]) -> EpisodeData:
@@ -89,14 +90,15 @@ def test_policy_task_and_verdict_are_in_the_frame_and_not_under_the_cursor(episo
     assert panel.readout[0] < top < bottom <= len(panel.after)
 
 
-def test_a_gif_that_is_too_large_becomes_smaller_or_is_refused(tmp_path: Path) -> None:
+def test_a_gif_that_is_too_large_becomes_smaller_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gif, "WIDTHS", (48, 24))
     rng = np.random.default_rng(0)
-    noise = rng.integers(0, 255, (6, 360, 640, 3)).astype(np.uint8)
+    noise = rng.integers(0, 255, (6, 36, 64, 3)).astype(np.uint8)
     times = np.arange(6) / 10.0
-    path = write_gif(
-        tmp_path / "a.gif", lambda at: (noise[i] for i in at), np.arange(6), times, most=1_500_000
-    )
-    assert path.stat().st_size < 1_500_000
+    path = write_gif(tmp_path / "a.gif", lambda at: (noise[i] for i in at), np.arange(6), times, most=8_000)
+    assert path.stat().st_size < 8_000
     with pytest.raises(VideoError, match="at the smallest size"):
-        write_gif(tmp_path / "b.gif", lambda at: (noise[i] for i in at), np.arange(6), times, most=10_000)
+        write_gif(tmp_path / "b.gif", lambda at: (noise[i] for i in at), np.arange(6), times, most=1_000)
     assert not (tmp_path / "b.gif").exists()
