@@ -24,7 +24,7 @@ from tests.report.plots.test_plots_episode import FPS, episode, rollouts, run  #
 def curved(one: EpisodeData, values: list[float]) -> EpisodeData:
     """Give the episode's first judgement this curve, evenly over the episode."""
     times = np.linspace(0.0, one.duration_s, len(values))
-    first = replace(one.judgements[0], times=times, progress=np.array(values))
+    first = one.judgements[0]._replace(times=times, progress=np.array(values))
     return replace(one, judgements=(first,))
 
 
