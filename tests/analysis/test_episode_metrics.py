@@ -169,19 +169,19 @@ class TestSubgoals:
 class TestFailureModes:
     def test_each_policy_has_its_failure_modes(self, run: Run) -> None:
         found = {p.policy: p for p in failure_modes_by_policy(measure_episodes(run)).policies}
-        assert found["a"].shares["regression"].value == 1.0
+        assert found["a"].shares["object lost"].value == 1.0
         assert found["a"].failures == 4
-        assert found["b"].shares["stagnation"].value == 1.0
+        assert found["b"].shares["reached and stopped"].value == 1.0
         assert found["b"].stability == 1.0
-        assert "waits" in found["b"].advice
+        assert "stops" in found["b"].advice
         assert found[None].failures == 0
 
     def test_a_mode_that_only_another_policy_has_is_a_share_of_0_with_its_interval(self, run: Run) -> None:
         found = {p.policy: p for p in failure_modes_by_policy(measure_episodes(run)).policies}
-        none = found["a"].shares["stagnation"]
+        none = found["a"].shares["reached and stopped"]
         assert (none.value, none.n) == (0.0, 4)
         assert none.hi > 0.3
-        assert list(found["a"].shares) == list(found["b"].shares) == ["regression", "stagnation"]
+        assert list(found["a"].shares) == list(found["b"].shares) == ["object lost", "reached and stopped"]
         assert not found[None].shares
 
     def test_failures_of_two_policies_are_not_compared_in_a_table_of_dashes(self, run: Run) -> None:

@@ -18,18 +18,18 @@ from stepscore.metrics.policy_failure_modes import (
 
 def test_shares_are_of_the_known_names_over_all_tasks():
     found = summarize_failure_modes(
-        {"pick": ["last mile", "none", "unknown"], "place": ["last mile", "stagnation"], "pour": []}
+        {"pick": ["object lost", "none", "unknown"], "place": ["object lost", "too slow"], "pour": []}
     )
-    assert found.shares == {"last mile": 0.5, "stagnation": 0.25, "none": 0.25}
-    assert list(found.shares) == ["last mile", "stagnation", "none"]
+    assert found.shares == {"object lost": 0.5, "too slow": 0.25, "none": 0.25}
+    assert list(found.shares) == ["object lost", "too slow", "none"]
     assert (found.episodes, found.tasks, found.coverage) == (4, 2, 0.8)
 
 
 def test_stability_is_one_when_every_task_fails_alike_and_zero_when_none_do():
-    alike = {"a": ["last mile", "none"], "b": ["none", "last mile", "none", "last mile"]}
+    alike = {"a": ["object lost", "none"], "b": ["none", "object lost", "none", "object lost"]}
     assert failure_mode_stability(alike) == pytest.approx(1.0)
-    assert failure_mode_stability({"a": ["last mile"], "b": ["none"], "c": ["stagnation"]}) == 0.0
-    assert failure_mode_stability({"a": ["none", "none"], "b": ["none", "last mile"]}) == pytest.approx(0.5)
+    assert failure_mode_stability({"a": ["object lost"], "b": ["none"], "c": ["too slow"]}) == 0.0
+    assert failure_mode_stability({"a": ["none", "none"], "b": ["none", "object lost"]}) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("names", [{}, {"a": ["none"]}, {"a": ["none"], "b": ["unknown"], "c": []}])
@@ -59,7 +59,7 @@ def test_z_scores_are_unknown_where_they_would_mean_nothing():
 def test_stability_is_the_same_to_the_last_digit_in_every_process():
     code = (
         "from stepscore.metrics import failure_mode_stability as f;"
-        "names = ['early collapse', 'regression', 'last mile', 'stagnation', 'inefficient success'];"
+        "names = ['object lost', 'too slow', 'never reached', 'wrong target', 'not clear'];"
         "print(repr(f({'a': [*names, 'none', 'none'], 'b': [*names[:2], 'none']})))"
     )
     printed = {

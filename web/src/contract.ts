@@ -345,7 +345,7 @@ export interface PolicyDiagnosis {
   failures: number;
   shares: Record<string, Est>; // Failure mode -> share of the failures
   stability: number | null; // How similar its tasks are in that, 0..1; null under two tasks
-  inefficient: Est; // Share of successes reached by detours
+  slow: Est; // Share of successes that were too slow
   advice: string; // One line; "" without failures
 }
 
@@ -444,7 +444,7 @@ export interface Leaderboard extends LeaderboardTables {
 
 /** The meaning of a failure mode's name. */
 export interface FailureModeRule {
-  name: string; // E.g. "early collapse", and "none", "unknown".
+  name: string; // E.g. "object lost", and "none", "unknown".
   of: "failure" | "success" | "any";
   when: string;
   advice: string;

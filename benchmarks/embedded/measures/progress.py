@@ -23,15 +23,13 @@ GROUP, OPD, FAILURE_MODES = (
     "Failure modes",
 )
 PLANTED = {
-    "freeze": "stagnation",
-    "undo": "regression",
-    "short:1": "last mile",
-    "short:2": "last mile",
-    "short:4": "last mile",
+    "freeze": "reached and stopped",
+    "undo": "undone at the end",
+    "short:1": "reached and stopped",
+    "short:2": "reached and stopped",
+    "short:4": "reached and stopped",
 }
 """Failure mode that each of five policies should show."""
-COLLAPSED = {"early collapse": "regression"}
-"""An early collapse is a regression in the first 40 % of the time."""
 FAILURE_MODE_TASKS = (
     "assembly",
     "bin-picking",
@@ -162,8 +160,7 @@ def failure_mode_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Fi
 
 def named(curve: FloatArray, times: FloatArray) -> str:
     """Return the failure mode of a failed episode."""
-    name = failure_mode(curve, times, success=False).name
-    return COLLAPSED.get(name, name)
+    return failure_mode(curve, times, success=False).name
 
 
 def _cells(rows: Sequence[Scored], names: Sequence[str]) -> Estimate:

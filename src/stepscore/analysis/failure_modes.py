@@ -16,19 +16,24 @@ from stepscore._progress import track
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, policy_metrics
 from stepscore.analysis.pooling import baseline_note, is_baseline
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.metrics import (
     NO_FAILURE_MODE,
     UNKNOWN_FAILURE_MODE,
     FailureMode,
+    SubgoalEvidence,
+    done_time,
     failure_mode,
     failure_mode_advice,
     policy_z_scores,
     summarize_failure_modes,
 )
-from stepscore.types import Estimate
+from stepscore.types import Estimate, FloatArray
 
 COMPARED_AMONG_FAILURES = ("MC50", "MC75", "MP", "PPL", "CRA", "STR")
 """Metrics whose mean among failures is compared over policies."""
+ENOUGH = 4
+"""Successes of a task from which its usual time is known."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class PolicyFailureModes:
         shares: Failure mode to its share among the failures, 0 of a mode that only other policies' failures have;
             empty where no failure has a known mode.
         stability: Similarity of these shares over its tasks, 0..1; NaN with fewer than two tasks.
-        inefficient: Share of its successes that took detours.
+        slow: Share of its successes that were too slow.
         advice: What to look at first, for its most common failure mode; empty without a failure.
         successes: Number of successful episodes.
     """
@@ -50,7 +55,7 @@ class PolicyFailureModes:
     failures: int
     shares: Mapping[str, Estimate]
     stability: float
-    inefficient: Estimate
+    slow: Estimate
     advice: str
     successes: int = 0
 
@@ -80,7 +85,7 @@ class FailureModes:
         for policy in self.policies:
             group = {"policy": policy.policy}
             named = [(f"fingerprint:{name}|failure:{self.source}", e) for name, e in policy.shares.items()]
-            named.append((f"fingerprint:inefficient success|success:{self.source}", policy.inefficient))
+            named.append((f"fingerprint:too slow|success:{self.source}", policy.slow))
             rows += [GroupEstimate(group, name, estimate).to_dict() for name, estimate in named]
         return rows
 
@@ -95,10 +100,17 @@ def failure_modes_by_policy(metrics: EpisodeMetrics) -> FailureModes:
         "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
     )
     success = metrics.values[f"success_{source}"]
+    usual = _usual_times(metrics, success)
     modes = tuple(
-        failure_mode(values, times, success=None if np.isnan(known) else bool(known))
-        for (times, values), known in track(
-            zip(metrics.curves, success, strict=True), "Finding failure modes", len(metrics)
+        failure_mode(
+            values,
+            times,
+            success=None if np.isnan(known) else bool(known),
+            subgoals=subgoal_evidence(row),
+            usual_s=usual.get(task_of(row), np.nan),
+        )
+        for row, (times, values), known in track(
+            zip(metrics.episodes, metrics.curves, success, strict=True), "Finding failure modes", len(metrics)
         )
     )
     members: dict[str | None, list[int]] = defaultdict(list)
@@ -115,6 +127,29 @@ def failure_modes_by_policy(metrics: EpisodeMetrics) -> FailureModes:
     scores = policy_z_scores({str(p): means for p, means in failed_means.items()})
     unseen = baseline_note(metrics.episodes) if all(map(is_baseline, metrics.episodes)) else ""
     return FailureModes(source, modes, policies, {p: scores[str(p)] for p in order}, unseen)
+
+
+def subgoal_evidence(row: EpisodeRow) -> SubgoalEvidence:
+    """Return what an episode's labels say of its subgoals: how many, the furthest reached, the furthest kept."""
+    labels = [goal["label"] for goal in row["subgoals"]]
+    known = bool(labels) and None not in labels
+    reached = max((n for n, label in enumerate(labels, 1) if label), default=0) if known else None
+    procedure = row["truth"].procedure if "truth" in row else ()
+    places = [procedure.index(name) for name, *_ in row["truth"].stages] if procedure else []
+    if not places or len(procedure) != len(labels):
+        return SubgoalEvidence(len(labels) or None, reached)
+    # The stage that is being worked on is the first one that is not done.
+    return SubgoalEvidence(len(labels), max(*places, reached or 0), places[-1])
+
+
+def _usual_times(metrics: EpisodeMetrics, success: FloatArray) -> dict[str, float]:
+    """Return the time of each task's faster successes, their lower quartile, where it has enough of them."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for row, (clock, values), known in zip(metrics.episodes, metrics.curves, success, strict=True):
+        if known == 1 and len(values):
+            times[task_of(row)].append(done_time(values, clock))
+    found = {task: [time for time in each if time > 0] for task, each in times.items()}
+    return {task: float(np.quantile(each, 0.25)) for task, each in found.items() if len(each) >= ENOUGH}
 
 
 def _policy(
@@ -141,7 +176,7 @@ def _policy(
         len(failed),
         {name: _share(name, failed, modes, metrics, members) for name in names if summary.episodes},
         summary.stability,
-        _share("inefficient success", succeeded, modes, metrics, members),
+        _share("too slow", succeeded, modes, metrics, members),
         failure_mode_advice(common if summary.episodes else UNKNOWN_FAILURE_MODE) if failed else "",
         len(succeeded),
     )

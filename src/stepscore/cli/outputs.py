@@ -128,7 +128,10 @@ TEMPLATE = Output("a chat template", _begins(r"\{%- if raw_turn is defined"))
 WEIGHTS = Output("weights", _has_provenance)
 EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
 # Where a figure of each format names its maker: any text may have the word.
-_MADE = r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
+_MADE = (
+    r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
+    r"|GIF8.*StepScore"
+)
 FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
 RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))
 ANSWERS = Output("exported answers", _lines_with("key", "model", "created"))

@@ -42,6 +42,16 @@ def lerobot_train_command(
     return " \\\n  ".join(["lerobot-train", *(shlex.quote(flag) for flag in flags)])
 
 
+def dataset_train_command(root: Path, policy: str) -> str:
+    """Return the command that trains on a whole dataset on disk, on several lines."""
+    flags = [
+        f"--dataset.repo_id=local/{root.name}",
+        f"--dataset.root={root.resolve()}",
+        f"--policy.type={policy}",
+    ]
+    return " \\\n  ".join(["lerobot-train", *(shlex.quote(flag) for flag in flags)])
+
+
 def _dataset_flags(run: Run) -> list[str]:
     row = run.episodes().select(["source", "dataset"]).slice(0, 1).to_pylist()[0]
     source = Path(row["source"])

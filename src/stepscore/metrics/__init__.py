@@ -16,10 +16,12 @@ from stepscore.metrics.catalog import (
     registered_metrics,
 )
 from stepscore.metrics.failure_modes import (
-    FAILURE_MODE_RULES,
+    FAILURE_MODES,
     NO_FAILURE_MODE,
     UNKNOWN_FAILURE_MODE,
     FailureMode,
+    SubgoalEvidence,
+    done_time,
     failure_mode,
     failure_mode_advice,
 )
@@ -86,7 +88,7 @@ from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
 from stepscore.metrics.validation import known_share
 
 __all__ = [
-    "FAILURE_MODE_RULES",
+    "FAILURE_MODES",
     "HOP_BINS",
     "NO_FAILURE_MODE",
     "OF_COUNTS",
@@ -103,6 +105,7 @@ __all__ = [
     "Reliability",
     "RiskCoverage",
     "StageSpan",
+    "SubgoalEvidence",
     "SuccessMap",
     "Threshold",
     "accept_threshold",
@@ -125,6 +128,7 @@ __all__ = [
     "confusion",
     "curve_gap",
     "dense_reward",
+    "done_time",
     "epr",
     "equal_neighbours",
     "f1",

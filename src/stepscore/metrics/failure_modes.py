@@ -1,17 +1,19 @@
-"""Failure modes: how a rollout failed, from its progress curve by a table of rules.
+"""Failure modes: what happened in an episode, from its curve, its subgoals and its stages together.
 
-Each episode gets one failure mode: the first rule of `FAILURE_MODE_RULES` that holds. The rules use six features
-of the curve as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so they mean the same at any sampling
-rate and are insensitive to small judge noise:
+Each episode gets one name, that of the first condition that holds; `FAILURE_MODES` lists them in this order. The
+curve is smoothed as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so that a name means the same at any
+sampling rate. Seven features decide:
 
-peak        highest progress, as the mean over 4 % of the duration
-final       progress at the end
-loss        peak - final, what was gained and not kept
-lost_at     share of the duration by which half of that loss had happened permanently; NaN without a loss
-plateau     longest share of the duration over which the best so far rose by .05 or less
-efficiency  final / (final + 2 falls), 1 without falls
+start     progress at the start: judges rarely begin at 0
+peak      highest progress
+final     progress at the end
+gain      rise of the best progress so far during the last quarter
+range     range of the progress during the last quarter
+reached   number of the furthest subgoal that was ever reached
+kept      number of the furthest subgoal that stands at the end
 
-A failure that fits no rule is ``none``: it was still making progress and ran out of time.
+``reached`` and ``kept`` are from subgoals and annotated stages where these are known, else from the curve. A task of
+K subgoals is K equal parts of the curve; K is 4 where a task has no subgoals.
 """
 
 from __future__ import annotations
@@ -25,88 +27,108 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.opd.robust import CurveProfile, curve_profile
+from stepscore.metrics.opd.robust import curve_profile
+from stepscore.types import FloatArray
 
 SUCCESS_PROGRESS = 0.99
 """Highest progress from which a curve counts as a success where success is not given."""
+SLOW = 1.5
+"""Times a task's usual time from which a success is too slow."""
+DONE = 0.999
+"""Progress that only a finished task reaches."""
 
-_PLATEAU_GAIN = 0.05
+NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE = "none", "unknown"
+
+# Chosen on half of the simulator's tasks; benchmarks/diagnosis holds them against the other half.
+_LAST = 0.75  # from here on, a share of the duration, nothing may happen any more
+_NEARLY, _FELL = 0.9, 0.3  # a peak that may have been success, where so much of it is lost
+_PARTS = 4
+_BELOW = 0.2  # of a part that may be missing for a subgoal to count as kept
+_ROUNDING = 0.02  # of a part that smoothing may take from a subgoal that is reached
+_NEAR = 0.15  # of the way to the first subgoal
+_GAIN, _REST = 0.03, 0.06
 
 
 @dataclass(frozen=True)
 class FailureModeRule:
-    """The condition of one failure mode.
+    """The meaning of one failure mode.
 
     Attributes:
         name: Name of the failure mode.
-        of: The episodes it applies to, ``"failure"`` or ``"success"``.
+        of: The episodes it applies to, ``"failure"``, or ``"any"``: successes too.
         when: The condition, in words.
-        at_least: Features that must reach a value.
-        below: Features that must stay under a value.
         advice: One line on where to look first.
     """
 
     name: str
-    of: Literal["failure", "success"]
+    of: Literal["failure", "any"]
     when: str
-    at_least: Mapping[str, float]
-    below: Mapping[str, float]
     advice: str
 
-    def holds(self, features: Mapping[str, float]) -> bool:
-        """Return whether the features meet every condition."""
-        return all(features[name] >= bound for name, bound in self.at_least.items()) and all(
-            features[name] < bound for name, bound in self.below.items()
-        )
 
-
-FAILURE_MODE_RULES: tuple[FailureModeRule, ...] = (
+FAILURE_MODES: tuple[FailureModeRule, ...] = (
     FailureModeRule(
-        name="early collapse",
-        of="failure",
-        when="loses .1 or more for good, within the first 40 % of the time",
-        at_least={"loss": 0.1},
-        below={"lost_at": 0.4},
-        advice="Look at the first contact: approach, grasp, the state it leaves; add data of recovering.",
+        "undone at the end",
+        "failure",
+        "was done or all but done, and lost that again",
+        "Look at what follows success: when the policy stops, lets go, or goes on.",
     ),
     FailureModeRule(
-        name="regression",
-        of="failure",
-        when="loses .1 or more for good, after the first 40 % of the time",
-        at_least={"loss": 0.1, "lost_at": 0.4},
-        below={},
-        advice="Look at what undoes the work: slips, collisions, repeated subgoals; add data of holding on.",
+        "never reached",
+        "failure",
+        "reaches no subgoal and ends far from the first",
+        "Look at the approach: does the policy move, and does it find the object?",
     ),
     FailureModeRule(
-        name="last mile",
-        of="failure",
-        when="reaches .75 and keeps it, but does not finish",
-        at_least={"peak": 0.75},
-        below={"loss": 0.1},
-        advice="Look at the final precision: alignment, release, when to stop; add data of the last stage.",
+        "wrong target",
+        "failure",
+        "reaches no subgoal, but ends near the first",
+        "Look at where it goes instead: the camera's calibration, look-alike objects, the goal it is given.",
     ),
     FailureModeRule(
-        name="stagnation",
-        of="failure",
-        when="gains .05 or less over a third of the time or more, below .75",
-        at_least={"plateau": 0.33},
-        below={"peak": 0.75, "loss": 0.1},
-        advice="Look at where it waits: an unseen state, a wrong subgoal, action chunks that cancel out.",
+        "object lost",
+        "failure",
+        "loses a subgoal that it had reached, and does not reach it again",
+        "Look at the grasp: when the gripper closes and opens, slips, collisions; add data of holding on.",
     ),
     FailureModeRule(
-        name="inefficient success",
-        of="success",
-        when="succeeds, but its falls come to a third of its final progress or more",
-        at_least={},
-        below={"efficiency": 0.6},
-        advice="It works by retrying: look at the first attempts, and weight demonstrations by PPL.",
+        "too slow",
+        "any",
+        "still gains during the last quarter of a failure; a success takes over 1.5 times the task's usual time",
+        "Look at its speed: pauses, retries, the time limit.",
+    ),
+    FailureModeRule(
+        "reached and stopped",
+        "failure",
+        "keeps what it reached, and nothing more happens during the last quarter",
+        "Look at where it stops: an unseen state, the precision of the last step, action chunks that cancel out.",
+    ),
+    FailureModeRule(
+        "not clear",
+        "failure",
+        "none of these",
+        "Watch the videos: the curve goes up and down and shows no cause.",
     ),
 )
-NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE = "none", "unknown"
-_ADVICE_WITHOUT_RULE = {
-    NO_FAILURE_MODE: "No failure mode stands out; a failed episode was still making progress and needed more time.",
+_WITHOUT_NAME = {
+    NO_FAILURE_MODE: "Nothing to look at: it succeeds in good time.",
     UNKNOWN_FAILURE_MODE: "The curve is not known well enough; raise the judge's coverage first.",
 }
+
+
+@dataclass(frozen=True)
+class SubgoalEvidence:
+    """What is known of an episode's subgoals besides the curve.
+
+    Attributes:
+        count: Number of the task's subgoals; ``None`` where it has none.
+        reached: Number of the furthest one that was ever reached, 0 for none; ``None`` where unknown.
+        kept: Number of the furthest one that stands at the end; ``None`` where unknown.
+    """
+
+    count: int | None = None
+    reached: int | None = None
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +136,7 @@ class FailureMode:
     """The failure mode of one episode.
 
     Attributes:
-        name: Its name; ``"none"`` if no rule holds, ``"unknown"`` if the curve has unknown samples or fewer
+        name: Its name; ``"none"`` of a success in good time, ``"unknown"`` if the curve has unknown samples or fewer
             than two.
         evidence: The features, as in the module's list; empty for ``"unknown"``.
         rule: The condition that held, in words; empty without one.
@@ -126,15 +148,22 @@ class FailureMode:
 
 
 def failure_mode(
-    progress: ArrayLike, times: ArrayLike | None = None, *, success: bool | None = None
+    progress: ArrayLike,
+    times: ArrayLike | None = None,
+    *,
+    success: bool | None = None,
+    subgoals: SubgoalEvidence | None = None,
+    usual_s: float = math.nan,
 ) -> FailureMode:
-    """Classify how one episode failed, or succeeded inefficiently.
+    """Name what happened in one episode.
 
     Args:
         progress: The samples in 0..1, shape (T,); NaN where unknown.
         times: Their times, strictly increasing; evenly spaced by default.
         success: Whether the episode succeeded. ``None`` decides by the curve: it did if it reached .99.
-            A success is ``"inefficient success"`` or ``"none"``.
+            A success is ``"too slow"`` or ``"none"``.
+        subgoals: What is known of its subgoals.
+        usual_s: Time that the task usually takes, in the unit of ``times``; NaN where unknown.
     """
     curve = np.asarray(progress, dtype=np.float64)
     if curve.ndim != 1:
@@ -143,35 +172,71 @@ def failure_mode(
         return FailureMode(UNKNOWN_FAILURE_MODE)
     if success is None:
         success = bool(curve.max() >= SUCCESS_PROGRESS)
-    evidence = curve_features(curve_profile(curve, times))
-    for rule in FAILURE_MODE_RULES:
-        if rule.of == ("success" if success else "failure") and rule.holds(evidence):
-            return FailureMode(rule.name, evidence, rule.when)
-    return FailureMode(NO_FAILURE_MODE, evidence)
+    known = subgoals or SubgoalEvidence()
+    evidence = curve_features(curve, times, known)
+    if success:
+        slow = done_time(curve, times) > SLOW * usual_s
+        name = "too slow" if slow else NO_FAILURE_MODE
+    else:
+        name = _failure(evidence, float(curve.max()), known.count)
+    rule = next((rule.when for rule in FAILURE_MODES if rule.name == name), "")
+    return FailureMode(name, evidence, rule)
 
 
-def curve_features(profile: CurveProfile) -> dict[str, float]:
-    """Return the features in the module's list, of a profile."""
-    best = np.maximum.accumulate(profile.level)
-    peak, final = float(best[-1]), float(profile.level[-1])
-    loss = peak - final
-    kept = np.flatnonzero(profile.level >= peak - loss / 2)
-    # The plateau from an instant on ends where the best so far first exceeds that instant's by more than .05.
-    ends = np.searchsorted(best, best + _PLATEAU_GAIN, side="right") - 1
-    path = final + 2 * profile.fall
+def _failure(features: Mapping[str, float], highest: float, count: int | None) -> str:
+    lost = features["peak"] - features["final"]
+    if highest >= DONE or (features["peak"] >= _NEARLY and lost >= _FELL):
+        return "undone at the end"
+    if not features["reached"]:
+        near = count is not None and (features["final"] - features["start"]) * count >= _NEAR
+        return "wrong target" if near else "never reached"
+    if features["kept"] < features["reached"]:
+        return "object lost"
+    if features["gain"] >= _GAIN:
+        return "too slow"
+    return "reached and stopped" if features["range"] <= _REST else "not clear"
+
+
+def curve_features(curve: FloatArray, times: ArrayLike | None, known: SubgoalEvidence) -> dict[str, float]:
+    """Return the features in the module's list, of a known curve."""
+    level = curve_profile(curve, times).level
+    last = round(_LAST * (len(level) - 1))
+    peak, final, parts = float(level.max()), float(level[-1]), known.count or _PARTS
+    best = np.maximum.accumulate(level)
+    by_curve = math.floor(peak * parts + _ROUNDING)
+    reached = by_curve if known.reached is None else known.reached
+    kept = math.floor(final * parts + _BELOW)
+    if known.kept is not None:
+        # A subgoal that is missed by a hair is kept: it trembles at its bound.
+        barely = known.kept == reached - 1 and reached - _BELOW <= final * parts < reached
+        kept = reached if barely else known.kept
+    elif kept >= by_curve:
+        kept = max(
+            kept, reached
+        )  # a judge may be too low throughout: what its curve never had, it did not lose
     return {
+        "start": float(level[0]),
         "peak": peak,
         "final": final,
-        "loss": loss,
-        "lost_at": float(profile.instants[kept[-1]]) if loss > 0 else math.nan,
-        "plateau": float((profile.instants[ends] - profile.instants).max()),
-        "efficiency": final / path if path > 0 else math.nan,
+        "gain": float(best[-1] - best[last]),
+        "range": float(np.ptp(level[last:])),
+        "reached": float(reached),
+        "kept": float(kept),
     }
+
+
+def done_time(progress: ArrayLike, times: ArrayLike | None = None) -> float:
+    """Return when a success was done: its first sample of nine tenths of its highest; NaN without a known one."""
+    curve = np.asarray(progress, dtype=np.float64)
+    if np.isnan(curve).all():
+        return math.nan
+    clock = np.arange(float(len(curve))) if times is None else np.asarray(times, dtype=np.float64)
+    return float(clock[np.flatnonzero(curve >= 0.9 * np.nanmax(curve))[0]] - clock[0])
 
 
 def failure_mode_advice(name: str) -> str:
     """Return one line on where to look first for a failure mode."""
-    known = {rule.name: rule.advice for rule in FAILURE_MODE_RULES} | _ADVICE_WITHOUT_RULE
+    known = {rule.name: rule.advice for rule in FAILURE_MODES} | _WITHOUT_NAME
     if name not in known:
         raise UnknownNameError("failure mode", name, known)
     return known[name]

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from stepscore.metrics.failure_modes import FAILURE_MODE_RULES, UNKNOWN_FAILURE_MODE
+from stepscore.metrics.failure_modes import FAILURE_MODES, UNKNOWN_FAILURE_MODE
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,6 @@ def _known(names: Sequence[str]) -> list[str]:
 def _shares(names: Sequence[str]) -> dict[str, float]:
     """Return the share of each name, in the order of the rules, then ``none`` and any other."""
     counts = Counter(names)
-    order = [rule.name for rule in FAILURE_MODE_RULES]
+    order = [rule.name for rule in FAILURE_MODES]
     ordered = sorted(counts, key=lambda name: (order.index(name) if name in order else len(order), name))
     return {name: counts[name] / len(names) for name in ordered}

@@ -1,4 +1,4 @@
-"""``plot``: leaderboard, differences, subgoal success vectors, curves, VOC; trace, sheet and overlay of an episode.
+"""``plot``: figures of runs (leaderboard, differences, subgoals, curves, VOC), and of one episode figures and videos.
 
 Every number is from :mod:`stepscore.analysis`; nothing is computed here.
 """
@@ -9,7 +9,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,12 +19,14 @@ from stepscore._progress import track
 from stepscore.analysis import (
     EpisodeMetrics,
     add_protocol_keys,
+    failure_modes_by_policy,
     measure_episodes,
     metrics_of,
     subgoal_tables,
 )
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
+from stepscore.metrics import NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE
 from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
 from stepscore.report.plots.contact_sheet import draw_sheet, sheet_frames
 from stepscore.report.plots.curves import curve_grid, draw_curves
@@ -40,7 +42,7 @@ from stepscore.report.plots.style import (
 from stepscore.report.plots.subgoals import draw_vectors, task_vectors
 from stepscore.report.plots.trace import draw_trace
 from stepscore.report.plots.voc import draw_voc, voc_distributions
-from stepscore.report.video import write_overlay
+from stepscore.report.video import CLIP_FORMATS, clip_span, write_clip, write_overlay
 from stepscore.runs import Run, open_run
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def plot(
     done_at: float | None = None,
     scenes: SceneChoice = "auto",
     view: str | None = None,
+    around: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
 ) -> PlotResult:
@@ -87,13 +90,15 @@ def plot(
         out: Folder for the files; existing ones of the same name are replaced.
         kinds: Any of KINDS; one that cannot be drawn is an error. Default: all that can be drawn.
         episode: Id of the episode of trace, sheet and overlay.
-        formats: ``svg``, ``png`` or both; the overlay is always mp4.
+        formats: ``svg`` and ``png`` of figures, ``mp4`` and ``gif`` of the clip; the overlay is always mp4, and so
+            is the clip where neither is named.
         by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
         names: Metrics of leaderboard and differences.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         scenes: What intervals and tests speak of; see :func:`stepscore.measure`.
-        view: Camera of trace, sheet and overlay; default: the main view.
+        view: Camera of trace, sheet, overlay and clip; default: the main view.
+        around: What the clip shows: ``drop``, ``stall`` or ``START-END`` in seconds; default: the whole episode.
         width: Width of the figures in inches.
         source: Where the frames are, instead of where the runs say; may be on the Hub.
     """
@@ -101,16 +106,26 @@ def plot(
         if kind not in KINDS:
             raise UnknownNameError("kind of plot", kind, (*KINDS, "all"))
     for name in formats:
-        if name not in FORMATS:
-            raise UnknownNameError("format", name, FORMATS)
+        if name not in (*FORMATS, *CLIP_FORMATS):
+            raise UnknownNameError("format", name, (*FORMATS, *CLIP_FORMATS))
+    if kinds is not None and around is not None and "clip" not in kinds:
+        raise OptionError("--around chooses the part that a clip shows. Add --kind clip.")
+    figures = [name for name in formats if name in FORMATS]
+    wrong = [] if figures else [kind for kind in kinds or KINDS if kind not in VIDEOS]
+    if wrong:
+        raise OptionError(f"{wrong[0]} is drawn as svg or png, not {', '.join(formats)}. Add --kind clip.")
     _check_width(width)
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
         metrics = measure_episodes(runs, revision=revision, done_at=done_at, scenes=scenes)
         inputs = _inputs(runs, metrics, by, names, episode, view, width, source)
+        inputs = replace(inputs, around=around, clip_formats=[n for n in formats if n in CLIP_FORMATS])
         chosen = kinds or KINDS
         for kind in track(chosen, "Drawing figures", len(chosen)):
             try:
+                if kind == "clip":
+                    paths += _clip(inputs, folder)
+                    continue
                 drawn = _DRAW[kind](inputs)
             except (OptionError, EpisodeError, SourceError) as error:
                 if kinds is not None:
@@ -121,7 +136,7 @@ def plot(
                 if isinstance(drawing, _EpisodeInputs):
                     paths.append(write_overlay(folder / f"{name}.mp4", *drawing))
                 else:
-                    paths += save_figure(drawing, folder, name, formats)
+                    paths += save_figure(drawing, folder, name, figures)
     return PlotResult(tuple(paths), left_out)
 
 
@@ -159,8 +174,8 @@ def draw(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    if kind not in KINDS or kind == "overlay":
-        raise UnknownNameError("figure", kind, tuple(name for name in KINDS if name != "overlay"))
+    if kind not in KINDS or kind in VIDEOS:
+        raise UnknownNameError("figure", kind, tuple(name for name in KINDS if name not in VIDEOS))
     _check_width(width)
     several = [runs] if isinstance(runs, Run | str | Path) else runs
     opened = [run if isinstance(run, Run) else open_run(run) for run in several]
@@ -186,7 +201,7 @@ def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
 
 
 class _EpisodeInputs(NamedTuple):
-    """The inputs of trace, sheet and overlay."""
+    """The inputs of trace, sheet, overlay and clip."""
 
     episode: EpisodeData
     source: Episode
@@ -206,6 +221,8 @@ class _Inputs:
     view: str | None
     width: float
     source: str | None
+    around: str | None = None
+    clip_formats: Sequence[str] = ()
 
     @property
     def every_key(self) -> tuple[str, ...]:
@@ -302,6 +319,20 @@ def _overlay(inputs: _Inputs) -> _Drawings:
     return {inputs.file_name("overlay"): inputs.episode_inputs}
 
 
+def _clip(inputs: _Inputs, folder: Path) -> list[Path]:
+    episode, source, view = inputs.episode_inputs
+    span = clip_span(episode, inputs.around)
+    modes = failure_modes_by_policy(inputs.metrics).by_episode
+    named = (
+        m.name
+        for m, row in zip(modes, inputs.metrics.episodes, strict=True)
+        if row["episode_id"] == episode.id
+    )
+    happened = next((name for name in named if name not in (NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE)), "")
+    name, formats = inputs.file_name("clip"), inputs.clip_formats or ("mp4",)
+    return write_clip(folder, name, episode, source, span=span, happened=happened, view=view, formats=formats)
+
+
 _DRAW: Mapping[str, Callable[[_Inputs], _Drawings]] = {
     "leaderboard": _leaderboard,
     "differences": _differences,
@@ -312,4 +343,6 @@ _DRAW: Mapping[str, Callable[[_Inputs], _Drawings]] = {
     "sheet": _sheet,
     "overlay": _overlay,
 }
-KINDS = tuple(_DRAW)
+VIDEOS = ("overlay", "clip")
+"""The kinds that are no figures."""
+KINDS = (*_DRAW, "clip")

@@ -82,10 +82,15 @@ def test_work_that_is_undone_is_said_where_curves_show_it(tmp_path: Path) -> Non
 
     def undone(policy: str | None, i: int, record: dict[str, Any]) -> None:
         goals(policy, i, record)
-        record["judgement"]["curve"]["progress"] = [*np.linspace(0, 0.9, 12), *np.linspace(0.85, 0.1, 8)]
+        record["judgement"]["curve"]["progress"] = [
+            *np.linspace(0, 0.95, 10),
+            0.95,
+            0.95,
+            *np.linspace(0.85, 0.1, 8),
+        ]
 
     run = planted(tmp_path / "run", {"a": [0] * 4}, change=undone)
-    assert phrase(run) == "undoes its work in 4 of 4, missing “lift”"
+    assert phrase(run) == "undone at the end in 4 of 4, missing “lift”"
 
 
 def test_without_subgoals_the_failure_mode_is_said(tmp_path: Path) -> None:
@@ -93,7 +98,7 @@ def test_without_subgoals_the_failure_mode_is_said(tmp_path: Path) -> None:
         record["judgement"]["curve"]["progress"] = [0.1] * 20
 
     run = planted(tmp_path / "run", {"a": [0] * 4 + [1] * 4}, change=stalled)
-    assert phrase(run) == "stalls in 4 of 8"
+    assert phrase(run) == "never reached in 4 of 8"
 
 
 def test_no_failure_and_no_outcome_are_two_things(tmp_path: Path) -> None:

@@ -100,8 +100,7 @@ def test_subgoals_and_diagnosis_are_what_metrics_prints(shown: Any, metrics_json
             where = (None, policy["policy"])
             for name, est in policy["shares"].items():
                 found[*where, f"fingerprint:{name}|failure:{diagnosis['source']}"] = spelt(page, est)
-            ending = f"success|success:{diagnosis['source']}"
-            found[*where, f"fingerprint:inefficient {ending}"] = spelt(page, policy["inefficient"])
+            found[*where, f"fingerprint:too slow|success:{diagnosis['source']}"] = spelt(page, policy["slow"])
         # Similarity of tasks and z-scores are values without an interval, on the page and in the table.
         plain = {
             key: row[0] for key, row in expected.items() if key[2].startswith(("z:", "fingerprint:stab"))

@@ -236,21 +236,33 @@ class TestOverlay:
         done = panel_at(panel, 3.9, done=True)
         np.testing.assert_array_equal(done[:, x + 1 :], panel.after[:, x + 1 :])
 
-    def test_the_value_is_the_latest_known_so_far(self) -> None:
-        values = [value_at(TIMES, PROGRESS, t) for t in (0.4, 0.5, 2.4, 2.5, 3.9)]
-        np.testing.assert_array_equal(values, [np.nan, 0.1, 0.6, np.nan, 0.9])
+    def test_the_value_is_that_of_the_drawn_line(self) -> None:
+        values = [value_at(TIMES, PROGRESS, t) for t in (0.4, 0.5, 1.5, 2.4, 2.5, 3.9)]
+        np.testing.assert_array_equal(values[:2], [np.nan, 0.1])
+        np.testing.assert_array_equal(values[3:], [np.nan, np.nan, 0.9])
+        times, falling = np.array([1.0, 2.0]), np.array([0.88, 0.04])
+        assert value_at(times, falling, 1.5) == pytest.approx(0.46)
+
+    def test_no_text_is_under_the_cursor(self, episode: EpisodeData) -> None:
+        panel = draw_panel(episode)
+        top, bottom = panel.rows
+        assert 0 < top < bottom < len(panel.after)
+        before, after = (panel_at(panel, t, done=True) for t in (1.0, 2.0))
+        changed = np.flatnonzero(np.any(before != after, axis=(1, 2)))
+        assert top <= changed.min()
+        assert changed.max() < bottom
 
     def test_the_drawing_is_made_twice_however_many_frames_there_are(
         self, episode: EpisodeData, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         drawn: list[Frames] = []
-        render = overlay_video._render
+        render = overlay_video.render
 
         def counted(canvas: Any) -> Frames:
             drawn.append(render(canvas))
             return drawn[-1]
 
-        monkeypatch.setattr(overlay_video, "_render", counted)
+        monkeypatch.setattr(overlay_video, "render", counted)
         for n in (2, 30):
             assert len(list(overlay_frames(episode, FakeView(n=n)))) == n
         assert len(drawn) == 4

@@ -240,8 +240,10 @@ function metadata(context: Context, item: Item, videos: VideoRow[]): HTMLElement
     ],
     ["Judge's success score", known(score) ? `${percent(score)} %` : null],
     [
-      "Failure mode",
-      mode === null ? null : `${mode}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
+      "What happened",
+      mode === null || mode === "none"
+        ? null
+        : `${mode}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
     ],
     [
       "Videos",

@@ -6,6 +6,7 @@ import { largestDisagreement, largestDrop, longestStall, type CurveEvent } from 
 import type { Item } from "../data";
 import { choice, css, fill, h } from "../dom";
 import { colourVariable } from "../names";
+import { routeHash } from "../route";
 import { worstTime as lookAt } from "../worst";
 import { curveToggle, trendKey } from "./curve-legend";
 import { details } from "./details";
@@ -16,6 +17,7 @@ import { verdictsOf } from "./list/selection";
 import { livePanel, type LivePanel } from "./live";
 import { Pane, type Moved } from "./pane";
 import { showTraces, TraceSection } from "./traces/trace-section";
+import { Share } from "./share";
 import type { Jump } from "./transport";
 import { worstTime } from "./worst";
 
@@ -28,6 +30,7 @@ export class EpisodePane extends Pane {
   private readonly legend = h("div", { class: "judges", role: "group", "aria-label": "Curves shown" });
   private readonly live: LivePanel;
   private readonly traces: TraceSection;
+  private readonly share: Share;
   private channel = "progress";
 
   /** Without a frame it opens at its worst time. `compareWith` is the control that adds another episode. */
@@ -62,6 +65,18 @@ export class EpisodePane extends Pane {
     this.live = livePanel(this.main, done, data.page.live_revisions, data.page.revision, this.main !== judges[0]);
     this.traces = new TraceSection(this.seeking);
     showTraces(this.traces, data.traces, item.episode);
+    const run = data.page.runs[item.run];
+    const id = data.page.episodes.id[item.episode];
+    const first = videos.find((video) => video.src);
+    this.share = new Share({
+      hash: routeHash("explorer", [run.name, id]),
+      run: run.path,
+      episode: id,
+      clock: this.clock,
+      video: first?.src ? { name: `${id.replaceAll("/", "_")}_${first.view}.mp4`, src: first.src } : null,
+      now: () => this.clock.time(this.player.frame),
+      changed: (range) => (range ? this.plot.shade(...range) : this.plot.shade(0, 0)),
+    });
     const items = judges.map((judge) => judge.item);
     const episodeDetails = details(context, items, videos);
     const labels = new Map(verdictsOf(data, item, "label"));
@@ -74,6 +89,7 @@ export class EpisodePane extends Pane {
       episodeHead(context, item, this.main.curve?.inferred ?? false, compareWith),
       h("div", { class: "stage-area" }, this.player.element, this.live.element),
       this.transport.element,
+      this.share.element,
       this.status,
       this.legend,
       this.plot.element,
@@ -101,6 +117,12 @@ export class EpisodePane extends Pane {
     const { curve } = this.main;
     const worst = curve && worstTime({ times: curve.times, values: curve.progress });
     const at = worst ? [this.clock.at(worst.event.from), this.clock.at(worst.event.to)] : [];
+    const { range } = this.share;
+    if (range) {
+      this.seek(this.clock.at(range[0]));
+      this.plot.shade(...range);
+      return;
+    }
     this.seek(frame ?? at[0] ?? (curve ? this.clock.at(curve.times[0]) : 0));
     if (worst && this.player.frame > 0 && at.includes(this.player.frame)) this.explain(worst.event);
     else if (frame !== null && curve) this.sayShown(lookAt(curve.times, curve.progress));
@@ -124,6 +146,8 @@ export class EpisodePane extends Pane {
   }
 
   protected at(time: number): void {
+    const range = this.share?.range;
+    if (range && this.player.playing && time >= range[1]) this.seek(this.clock.at(range[0]));
     this.live.at(time, this.channel === "progress" ? this.plot.valueAt(time) : NaN);
     this.traces.at(time);
   }

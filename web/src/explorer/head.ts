@@ -55,7 +55,7 @@ function tag(text: string, kind: ReturnType<typeof outcome> | "" = "", title = "
   return h("span", { class: `tag ${kind}`, dir: "auto", title: title || null }, text);
 }
 
-/** The failure mode in words; a success that no rule describes needs none. */
+/** What happened, in the words of the failure modes; a success in good time needs none. */
 function failureTag({ data, board }: Context, item: Item): HTMLElement | null {
   const mode = data.runs[item.run].failureMode(item.row);
   const rule = data.page.failure_mode_rules.find(({ name }) => name === mode);
@@ -67,6 +67,5 @@ function failureTag({ data, board }: Context, item: Item): HTMLElement | null {
       ? tag(curve ? "why it fails: curve not known well enough" : "why it fails: no curve by this judge", "", title)
       : null;
   }
-  if (mode === "none") return failed(data, item) ? tag("still making progress at the end", "", title) : null;
-  return tag(rule?.of === "success" ? mode : `fails by ${mode}`, "", title);
+  return mode === "none" ? null : tag(mode, "", title);
 }

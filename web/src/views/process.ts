@@ -184,11 +184,10 @@ function noneOf(shares: Record<string, Est>): Est {
   return [n ? 0 : null, null, null, n, clusters, coverage, -1];
 }
 
-function adviceLine({ policy, failures, stability, inefficient, advice }: Diagnosis["policies"][number]): HTMLElement {
+function adviceLine({ policy, failures, stability, slow, advice }: Diagnosis["policies"][number]): HTMLElement {
   const facts = [plural(failures, "failure")];
   facts.push(known(stability) ? `similarity between tasks ${decimal(stability)}` : "one task only");
-  if (known(inefficient[0]) && inefficient[0] > 0)
-    facts.push(`${Math.round(100 * inefficient[0])} % of successes with detours (n ${inefficient[3]})`);
+  if (known(slow[0]) && slow[0] > 0) facts.push(`${Math.round(100 * slow[0])} % of successes too slow (n ${slow[3]})`);
   return h(
     "li",
     {},

@@ -9,9 +9,18 @@ from stepscore.analysis.findings.headline import Opening, opening_sentences
 from stepscore.analysis.findings.run_findings import Findings, run_findings
 from stepscore.analysis.findings.trust import JudgeTrust, judge_trust
 from stepscore.analysis.findings.trust_aspects import TrustAspect
-from stepscore.analysis.findings.worst_failures import WorstFailure, WorstTime, worst_failures, worst_time
+from stepscore.analysis.findings.worst_failures import (
+    DROP,
+    GAIN,
+    WorstFailure,
+    WorstTime,
+    worst_failures,
+    worst_time,
+)
 
 __all__ = [
+    "DROP",
+    "GAIN",
     "Findings",
     "FirstFailure",
     "Funnel",

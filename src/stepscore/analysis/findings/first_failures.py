@@ -13,7 +13,7 @@ from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
 from stepscore.analysis.findings.funnel import SubgoalRows, subgoal_rows
 from stepscore.analysis.findings.phrases import plural
-from stepscore.metrics import NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, first_failed_subgoal
+from stepscore.metrics import FAILURE_MODES, UNKNOWN_FAILURE_MODE, first_failed_subgoal
 from stepscore.runs import Run
 
 MOST_NAMED = 2
@@ -21,16 +21,12 @@ MOST_NAMED = 2
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
-LOST = ("regression", "early collapse")
+LOST = ("object lost", "undone at the end")
 """Failure modes in which what was reached is lost again: the subgoal that is missing does not show that."""
-PHRASES = {
-    "regression": "undoes its work",
-    "early collapse": "loses its progress early",
-    "last mile": "gets close and does not finish",
-    "stagnation": "stalls",
-    NO_FAILURE_MODE: "runs out of time while still progressing",
+PHRASES = {rule.name: rule.name for rule in FAILURE_MODES} | {
     UNKNOWN_FAILURE_MODE: "fails, and its curves do not show how",
 }
+"""The names are said as they are: the same words in tables, on the page and in the demo."""
 
 
 @dataclass(frozen=True)

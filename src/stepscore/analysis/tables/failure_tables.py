@@ -74,10 +74,8 @@ def _shares(modes: FailureModes, group: Group, revision: str) -> PrintedTable:
             count_cell(policy.failures),
             *shares,
             percent_cell(policy.stability, metric=f"fingerprint:stability|failure:{modes.source}"),
-            count_cell(policy.inefficient.n),
-            estimate_cell(
-                policy.inefficient, None, f"fingerprint:inefficient success|success:{modes.source}"
-            ),
+            count_cell(policy.slow.n),
+            estimate_cell(policy.slow, None, f"fingerprint:too slow|success:{modes.source}"),
         )
         rows.append(TableRow(cells, {"policy": policy.policy, **group}))
     columns = (
@@ -86,11 +84,9 @@ def _shares(modes: FailureModes, group: Group, revision: str) -> PrintedTable:
         *(Column(name.replace(" ", "\n")) for name in names),
         Column("alike over\ntasks"),
         Column("successes"),
-        Column("of them by\ndetours", "lower"),
+        Column("of them\ntoo slow", "lower"),
     )
-    notes = [
-        f"Percent of the failures, with 95 % intervals; detours: percent of the successes (OPD {revision})."
-    ]
+    notes = ["Percent of the failures, with 95 % intervals; the last column is percent of the successes."]
     notes += [f"{p.policy or 'unknown'}: {p.advice}" for p in modes.policies if p.advice]
     failing = sum(p.failures > 0 for p in modes.policies)
     if 1 < failing < 3:

@@ -26,14 +26,22 @@ def plot(
         typer.Option(
             "--kind",
             metavar="A,B",
-            help="all, or any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay.",
+            help="all, or any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay, clip.",
         ),
     ] = "all",
     episode: Annotated[
         str | None,
-        typer.Option("--episode", metavar="ID", help="Episode of trace, sheet and overlay video."),
+        typer.Option("--episode", metavar="ID", help="Episode of trace, sheet, overlay and clip."),
     ] = None,
-    formats: Annotated[str, typer.Option("--format", metavar="A,B", help="svg, png or both.")] = "svg,png",
+    formats: Annotated[
+        str, typer.Option("--format", metavar="A,B", help="svg, png; of a clip mp4 (default), gif.")
+    ] = "svg,png",
+    around: Annotated[
+        str | None,
+        typer.Option(
+            "--around", metavar="PART", help="Part that a clip shows: drop, stall or START-END in seconds."
+        ),
+    ] = None,
     by: options.GroupBy = "policy",
     metric: Annotated[
         str | None,
@@ -49,7 +57,7 @@ def plot(
     view: Annotated[
         str | None,
         typer.Option(
-            "--view", metavar="NAME", help="Camera of trace, sheet and overlay. Default: the main view."
+            "--view", metavar="NAME", help="Camera of trace, sheet, overlay and clip. Default: the main view."
         ),
     ] = None,
     width: Annotated[
@@ -64,7 +72,7 @@ def plot(
     source: options.RunSource = None,
     force: Force = False,
 ) -> None:
-    """Draw figures for a paper, or an episode's video.
+    """Draw figures for a paper, or an episode's video or a clip of it for a slide.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are listed and left out.
     """
@@ -90,6 +98,7 @@ def plot(
             done_at=done_at,
             scenes=scenes,
             view=view,
+            around=around,
             width=width,
             source=source,
         )
@@ -102,8 +111,8 @@ def plot(
 def _figures_in(folder: Path, kinds: list[str]) -> list[Path]:
     """Return the files in a folder that figures of these kinds may replace, for any episode or page."""
     names = "|".join(
-        f"{kind}_.*" if kind in ("trace", "sheet", "overlay") else rf"{kind}(-\d+)?" for kind in kinds
+        f"{kind}_.*" if kind in ("trace", "sheet", "overlay", "clip") else rf"{kind}(-\d+)?" for kind in kinds
     )
     return sorted(
-        path for path in folder.glob("*.*") if re.fullmatch(rf"({names})\.(svg|png|mp4)", path.name)
+        path for path in folder.glob("*.*") if re.fullmatch(rf"({names})\.(svg|png|mp4|gif)", path.name)
     )

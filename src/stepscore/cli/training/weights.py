@@ -54,6 +54,7 @@ def weights(
     policy_type: flags.PolicyType = "smolvla",
     static: flags.Static = None,
     plot: flags.Plot = None,
+    write_dataset: flags.WriteDataset = None,
     force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
@@ -63,7 +64,7 @@ def weights(
     With rabc, the file is the progress that `lerobot-train` reads, and the exact command is printed.
     The other methods write a weight per frame, for stepscore.curation.FrameWeights.
     """
-    from stepscore.curation import run_frames, weight_distribution
+    from stepscore.curation import removed_episodes, report_of, run_frames, weight_distribution
     from stepscore.runs import open_run
 
     output = chosen_format(output_format, json=json)
@@ -71,6 +72,7 @@ def weights(
     method_options = _method_options(method, weighting.given())
     dense = weighting.dense_channel
     _check_files(method, dense, plot)
+    _check_dataset(method, write_dataset, stalls=bool(stall))
     for file, kind in ((out, WEIGHTS), (_episode_list(out), EPISODE_LIST), (static, WEIGHTS), (plot, FIGURE)):
         if file is not None:
             check_output(file, kind, force=force)
@@ -96,6 +98,12 @@ def weights(
             distribution = weight_distribution(weighted)
         with doing("Writing weights"):
             files = _write(opened, weighted, chosen, out, dense)
+        removal = removed_episodes(opened, chosen, report_of(opened))
+        if write_dataset is not None:
+            from stepscore.curation import write_kept_dataset
+
+            with doing(watch, "Copying episodes"):
+                files.append(write_kept_dataset(opened, frames, write_dataset))
         if static is not None:
             from stepscore.curation import write_static_weights
 
@@ -106,11 +114,15 @@ def weights(
 
             files.append(plot_weights(plot, weighted, distribution))
     command = _command(opened, weighted, policy_type, out)
+    if write_dataset is not None:
+        from stepscore.curation import dataset_train_command
+
+        command = dataset_train_command(write_dataset, policy_type)
     if output is Format.TABLE:
-        print_weights(weighted, distribution, chosen)
+        print_weights(weighted, distribution, removal)
     else:
-        record = as_row(weighted, distribution, chosen, files, command)
-        print_result(output, weight_tables(weighted, distribution, chosen), record)
+        record = as_row(weighted, distribution, removal, files, command)
+        print_result(output, weight_tables(weighted, distribution, removal), record)
     if method is Method.FILTER and not (
         chosen.dropped or stall or top is not None or failures is Failures.DROP
     ):
@@ -231,6 +243,18 @@ def _check_files(method: Method, dense: str | None, plot: Path | None) -> None:
         raise OptionError(f"Invalid --plot {plot}: the name must end in .svg or .png.")
     if plot is not None:
         check_extra("plot", "Drawing figures")
+
+
+def _check_dataset(method: Method, folder: Path | None, *, stalls: bool) -> None:
+    """Raise on a dataset that cannot be written, before the run is read."""
+    if folder is None:
+        return
+    if method is not Method.FILTER or stalls:
+        raise OptionError(
+            "--write-dataset writes whole episodes; it needs --method filter without -W drop-stalls."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"{folder} already exists and is not empty. Choose another folder or remove it.")
 
 
 def _write(

@@ -115,4 +115,10 @@ Revision = Annotated[str, typer.Option("--revision", help="OPD of --by: paper, v
 PolicyType = Annotated[
     str, typer.Option("--policy-type", help="LeRobot's --policy.type in the printed command.")
 ]
+WriteDataset = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-dataset", metavar="DIR", help="filter: write the kept episodes as a LeRobot dataset."
+    ),
+]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Plot the weights (.svg or .png).")]

@@ -10,13 +10,19 @@ from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number
 from stepscore.cli.tables import out, print_table
 
 if TYPE_CHECKING:
-    from stepscore.curation import EpisodeSelection, WeightDistribution, Weighting
+    from stepscore.curation import Removal, WeightDistribution, Weighting
 
 EPISODES_PER_END = 5
 """Episodes printed at either end."""
 
+MOST_REMOVED = 20
+"""Removed episodes printed; ``--json`` lists all of them."""
+
 BAR_WIDTH = 40
 """Characters of the histogram's longest bar."""
+
+
+_SUCCESS = {True: "yes", False: "no", None: "–"}
 
 
 def how_to_train(weighting: Weighting, command: str | None, file: Path) -> str:
@@ -42,7 +48,7 @@ def how_to_train_static(file: Path) -> str:
 def as_row(
     weighting: Weighting,
     distribution: WeightDistribution,
-    chosen: EpisodeSelection,
+    removal: Removal,
     files: list[Path],
     command: str | None,
 ) -> dict[str, Any]:
@@ -53,15 +59,16 @@ def as_row(
         "options": dict(weighting.options),
         "facts": dict(weighting.facts),
         **distribution.row(),
-        "kept": len(chosen.kept),
-        "dropped": dict(chosen.dropped),
+        "kept": len(weighting.frames.episodes) + len(weighting.frames.left_out or {}),
+        "dropped": {episode.id: episode.reason for episode in removal.episodes},
+        "removal": removal.row(),
         "left_out": dict(weighting.frames.left_out or {}),
         "files": [str(path) for path in files],
         "command": command,
     }
 
 
-def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen: EpisodeSelection) -> None:
+def print_weights(weighting: Weighting, distribution: WeightDistribution, removal: Removal) -> None:
     """Print the histogram, shares, the weighting's own figures, and the episodes at both ends."""
     console = out()
     frames = weighting.frames
@@ -70,20 +77,20 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen
     options_text = f" ({', '.join(stated)})" if stated else ""
     console.print(
         f"{name_and_form} on {frames.channel}{options_text}: {distribution.n} frames of "
-        f"{len(frames.episodes)} episodes; {len(chosen.dropped)} dropped, "
+        f"{len(frames.episodes)} episodes; {len(removal.episodes)} dropped, "
         f"{len(frames.left_out or {})} without frames",
         soft_wrap=True,
         markup=False,
     )
-    for printed in weight_tables(weighting, distribution, chosen):
+    for printed in weight_tables(weighting, distribution, removal):
         print_table(printed)
 
 
 def weight_tables(
-    weighting: Weighting, distribution: WeightDistribution, chosen: EpisodeSelection
+    weighting: Weighting, distribution: WeightDistribution, removal: Removal
 ) -> list[PrintedTable]:
-    """Return the histogram, the shares with the weighting's own figures, the ends and what is dropped."""
-    episodes = [*_episodes(distribution), *_dropped(chosen)]
+    """Return the histogram, the shares with the weighting's own figures, the ends and what is removed."""
+    episodes = [*_episodes(distribution, removal), *_removed(removal)]
     return [_histogram(distribution), _shares(weighting, distribution), *episodes]
 
 
@@ -93,16 +100,19 @@ def _stated(value: object) -> str:
     return str(value)
 
 
-def _dropped(chosen: EpisodeSelection) -> list[PrintedTable]:
-    if not chosen.dropped:
+def _removed(removal: Removal) -> list[PrintedTable]:
+    if not removal.episodes:
         return []
-    first = list(chosen.dropped.items())[: 2 * EPISODES_PER_END]
-    rows = tuple(TableRow((text_cell(name), text_cell(reason))) for name, reason in first)
-    more = len(chosen.dropped) - len(first)
-    notes = (f"and {more} more; --json lists all of them",) if more else ()
-    return [
-        PrintedTable("Dropped", (Column("episode", left=True), Column("because", left=True)), rows, notes)
-    ]
+    first = removal.episodes[:MOST_REMOVED]
+    rows = tuple(
+        TableRow((text_cell(e.id), text_cell(e.reason), text_cell(_SUCCESS[e.success]), text_cell(e.link)))
+        for e in first
+    )
+    more = len(removal.episodes) - len(first)
+    notes = [f"and {more} more; --json lists all of them"] if more else []
+    notes += [removal.text] if removal.text else []
+    heads = ("episode", "because", "success\nby label", "in the report")
+    return [PrintedTable("Removed", tuple(Column(head, left=True) for head in heads), rows, tuple(notes))]
 
 
 def _histogram(distribution: WeightDistribution) -> PrintedTable:
@@ -139,7 +149,17 @@ def _shares(weighting: Weighting, distribution: WeightDistribution) -> PrintedTa
     return PrintedTable("Shares", (Column("of the frames", left=True), Column("%")), rows, notes)
 
 
-def _episodes(distribution: WeightDistribution) -> list[PrintedTable]:
+def _gone(removal: Removal) -> list[TableRow]:
+    """Return the removed episodes as rows: nothing is weighted down as much as they are."""
+    return [
+        TableRow(
+            (text_cell(e.id), text_cell("removed"), number_cell(0.0, ".2f"), text_cell(_SUCCESS[e.success]))
+        )
+        for e in removal.episodes
+    ]
+
+
+def _episodes(distribution: WeightDistribution, removal: Removal) -> list[PrintedTable]:
     known = [episode for episode in distribution.episodes if episode.mean == episode.mean]
     if len({round(episode.mean, 3) for episode in known}) == 1:
         return []  # No end is up: a filter gives every episode that it keeps the same weight.
@@ -149,16 +169,16 @@ def _episodes(distribution: WeightDistribution) -> list[PrintedTable]:
                 text_cell(e.id),
                 number_cell(e.mean, ".3f"),
                 number_cell(e.relative, ".2f"),
-                text_cell({True: "yes", False: "no", None: "–"}[e.success]),
+                text_cell(_SUCCESS[e.success]),
             )
         )
         for e in known
     )
     heads = ("episode", "mean weight", "of the mean", "success\nby label")
     columns = tuple(Column(head, left=index == 0) for index, head in enumerate(heads))
-    if len(rows) <= 2 * EPISODES_PER_END:
+    if len(rows) <= 2 * EPISODES_PER_END and not removal.episodes:
         return [PrintedTable("Episodes, most up-weighted first", columns, rows)]
     return [
         PrintedTable("Most up-weighted", columns, rows[:EPISODES_PER_END]),
-        PrintedTable("Most down-weighted", columns, rows[: -EPISODES_PER_END - 1 : -1]),
+        PrintedTable("Most down-weighted", columns, (*_gone(removal), *rows[::-1])[:EPISODES_PER_END]),
     ]

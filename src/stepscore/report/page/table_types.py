@@ -47,7 +47,7 @@ class PolicyDiagnosis(TypedDict):
     failures: int
     shares: dict[str, Est]  # Failure mode -> share of the failures
     stability: float | None  # How similar its tasks are in that, 0..1; null under two tasks
-    inefficient: Est  # Share of successes reached by detours
+    slow: Est  # Share of successes that were too slow
     advice: str  # One line; "" without failures
 
 
@@ -159,7 +159,7 @@ class Leaderboard(LeaderboardTables):
 class FailureModeRule(TypedDict):
     """The meaning of a failure mode's name."""
 
-    name: str  # E.g. "early collapse", and "none", "unknown".
+    name: str  # E.g. "object lost", and "none", "unknown".
     of: Literal["failure", "success", "any"]
     when: str
     advice: str

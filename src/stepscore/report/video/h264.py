@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,18 +34,22 @@ MAX_DECODED_BYTES = 48 * 2**20
 _OPTIONS = {"crf": "20", "preset": "veryfast", "bf": "0", "threads": "4"}
 
 
-def stream_frames(view: View, size: int | None = None) -> Iterator[Frames]:
-    """Yield all frames of a view in order, with a bounded number of them in memory.
+def stream_frames(
+    view: View, size: int | None = None, indices: Sequence[int] | None = None
+) -> Iterator[Frames]:
+    """Yield frames of a view in order, with a bounded number of them in memory.
 
     Args:
         view: The camera to read.
         size: Longer side in pixels; ``None`` keeps the recorded size.
+        indices: Which frames; all by default.
     """
     info = view.info()
     scale = 1.0 if size is None else size / max(info.width, info.height)
     count = max(1, int(MAX_DECODED_BYTES / (info.width * info.height * scale**2 * 3)))
-    for start in range(0, info.n_frames, count):
-        yield from view.read(range(start, min(start + count, info.n_frames)), size)
+    chosen = range(info.n_frames) if indices is None else indices
+    for start in range(0, len(chosen), count):
+        yield from view.read(chosen[start : start + count], size)
 
 
 def write_h264(

@@ -21,6 +21,7 @@ from stepscore.report.video.h264 import stream_frames, write_h264
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from PIL.ImageFont import FreeTypeFont
 
 WIDTH, DPI = 640, 160
@@ -34,7 +35,7 @@ class OverlayPanel(NamedTuple):
         after: The complete drawing, of the same shape.
         start_x: Pixel column of second 0.
         second_x: Pixel columns per second.
-        top: Pixel row in which the curve begins.
+        rows: Pixel rows from and to which the cursor goes: those of the curve, where no text is.
         readout: Pixel row and column of the text with timestamp and progress.
     """
 
@@ -42,7 +43,7 @@ class OverlayPanel(NamedTuple):
     after: Frames
     start_x: float
     second_x: float
-    top: int
+    rows: tuple[int, int]
     readout: tuple[int, int]
 
 
@@ -70,12 +71,12 @@ def overlay_frames(episode: EpisodeData, view: View) -> Iterator[Frames]:
     left = (WIDTH - round(info.width * scale)) // 2
     total = high + len(panel.before)
     image = np.full((total + total % 2, WIDTH, 3), 255, np.uint8)
-    font = _font()
+    font = text_font(SMALL / 72 * DPI)
     times = view.timestamps()
     for number, frame in enumerate(stream_frames(view, round(max(info.width, info.height) * scale))):
         image[: frame.shape[0], left : left + frame.shape[1]] = frame
         drawing = panel_at(panel, float(times[number]), done=number == len(times) - 1)
-        _write(drawing, panel.readout, _readout(episode, float(times[number])), font)
+        write_text(drawing, panel.readout, readout(episode, float(times[number])), font)
         image[high:total] = drawing
         yield image.copy()
 
@@ -96,15 +97,21 @@ def draw_panel(episode: EpisodeData) -> OverlayPanel:
         policy = plain(episode.row["policy"] or "")
         inch_text(figure, width - 0.06, head, policy, fontsize=SMALL, color=GREY, ha="right")
         axes, timed = draw_lanes(figure, episode, top)
-        after = _render(canvas)
+        after = render(canvas)
         for artist in timed:
             artist.set_visible(False)
-        before = _render(canvas)
-        start, end = (float(axes.transData.transform((x, 0))[0]) for x in (0.0, episode.duration_s))
-    readout = (round(head * DPI), round(0.06 * DPI))
-    return OverlayPanel(
-        before, after, start, (end - start) / episode.duration_s, round((top - 0.02) * DPI), readout
-    )
+        before = render(canvas)
+    return made_panel(before, after, axes, episode.duration_s, (round(head * DPI), round(0.06 * DPI)))
+
+
+def made_panel(
+    before: Frames, after: Frames, axes: Axes, duration: float, readout: tuple[int, int]
+) -> OverlayPanel:
+    """Return the panel of two drawings whose curve is in these axes."""
+    start, end = (float(axes.transData.transform((x, 0))[0]) for x in (0.0, duration))
+    box = axes.get_window_extent()
+    rows = (round(len(before) - box.y1), round(len(before) - box.y0))
+    return OverlayPanel(before, after, start, (end - start) / duration, rows, readout)
 
 
 def panel_at(panel: OverlayPanel, time: float, *, done: bool) -> Frames:
@@ -113,42 +120,51 @@ def panel_at(panel: OverlayPanel, time: float, *, done: bool) -> Frames:
     drawing = panel.before.copy()
     end = drawing.shape[1] if done else x + 1
     drawing[:, :end] = panel.after[:, :end]
-    drawing[panel.top :, max(0, x - 1) : x + 1] = (60, 60, 60)
+    top, bottom = panel.rows
+    drawing[top:bottom, max(0, x - 1) : x + 1] = (60, 60, 60)
     return drawing
 
 
 def value_at(times: FloatArray, values: FloatArray, time: float) -> float:
-    """Return the curve's value at its last point up to a time; NaN before the first."""
+    """Return the height at which the curve is drawn at a time, linear between its points.
+
+    NaN before the first point and next to an unknown one; after the last point that point's value.
+    """
+    if not len(times) or time < times[0] - TIME_TOLERANCE_S:
+        return float("nan")
     place = int(np.searchsorted(times, time + TIME_TOLERANCE_S, side="right")) - 1
-    return float(values[place]) if place >= 0 else float("nan")
+    if abs(times[place] - time) <= TIME_TOLERANCE_S:  # a point has its value whatever is next to it
+        return float(values[place])
+    return float(np.interp(time, times, values))
 
 
-def _readout(episode: EpisodeData, time: float) -> str:
-    many = len(episode.judgements) > 1
+def readout(episode: EpisodeData, time: float) -> str:
+    """Return the time and the progress that each curve shows there."""
+    with_curve = [judgement for judgement in episode.judgements if len(judgement.times)]
+    many = len(with_curve) > 1
     parts = []
-    for judgement in episode.judgements:
+    for judgement in with_curve:
         value = value_at(judgement.times, judgement.progress, time)
         name = plain(judgement.judge) if many else "progress"
         parts.append(f"{name} {'unknown' if np.isnan(value) else f'{100 * value:.0f} %'}")
     return f"{time:.2f} s   " + "   ".join(parts)
 
 
-def _render(canvas: Any) -> Frames:
+def render(canvas: Any) -> Frames:
+    """Draw a canvas into an image, shape (h, w, 3)."""
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def _font() -> FreeTypeFont:
+def text_font(pixels: float) -> FreeTypeFont:
     """Load the font of the figures from the files that come with matplotlib."""
     from matplotlib import get_data_path
     from PIL import ImageFont
 
-    return ImageFont.truetype(
-        str(Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), round(SMALL / 72 * DPI)
-    )
+    return ImageFont.truetype(str(Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), round(pixels))
 
 
-def _write(image: Frames, at: tuple[int, int], text: str, font: FreeTypeFont) -> None:
+def write_text(image: Frames, at: tuple[int, int], text: str, font: FreeTypeFont) -> None:
     """Write black text into an image, in place."""
     from PIL import Image, ImageDraw
 

@@ -28,7 +28,7 @@ from stepscore.analysis import (
     subgoal_tables,
 )
 from stepscore.judges import BASELINES
-from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
+from stepscore.metrics import FAILURE_MODES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
 from stepscore.report.page import columns, table_types
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run, finite_or_none
@@ -139,10 +139,10 @@ def leaderboard_tables(leaderboard: Leaderboard, label: str, pack: Pack) -> tabl
 def failure_mode_rules() -> list[table_types.FailureModeRule]:
     """Return the meaning of each failure mode's name, for a legend."""
     named: list[table_types.FailureModeRule] = [
-        {"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODE_RULES
+        {"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODES
     ]
     otherwise = {
-        NO_FAILURE_MODE: "no rule holds",
+        NO_FAILURE_MODE: "a success in good time",
         UNKNOWN_FAILURE_MODE: "the curve has unknown samples, or fewer than two",
     }
     return named + [
@@ -237,7 +237,7 @@ def _diagnosis(modes: FailureModes, pack: Pack) -> table_types.Diagnosis:
                 "failures": p.failures,
                 "shares": {name: pack(e) for name, e in p.shares.items()},
                 "stability": None if math.isnan(p.stability) else p.stability,
-                "inefficient": pack(p.inefficient),
+                "slow": pack(p.slow),
                 "advice": p.advice,
             }
             for p in modes.policies

@@ -1,0 +1,1 @@
+"""What happened in an episode: the simulator's own answer, and how often the diagnosis gives the same one."""
