@@ -125,7 +125,7 @@ def _clock(episode: Episode) -> np.ndarray[Any, np.dtype[np.float64]]:
 def _evidence(episode: Episode) -> SubgoalEvidence:
     rollout, count = episode.rollout, len(episode.task.milestones)
     # Milestones of mode `ever` count once they were true; the last one, success, must hold at the end.
-    ever = [*rollout.truths.any(axis=0)[:-1], rollout.success[-1]]
+    ever = [*np.any(rollout.truths, axis=0).tolist()[:-1], rollout.success[-1]]
     working = np.minimum(rollout.stages, count - 1)
     reached = max((n for n, true in enumerate(ever, 1) if true), default=0)
     return SubgoalEvidence(count, max(reached, int(working.max())), int(working[-1]))

@@ -64,7 +64,7 @@ def test_the_clip_is_landscape_and_has_the_frames_of_its_part(run: Run, tmp_path
         assert [float(f.time) for f in container.decode(stream)] == pytest.approx(np.arange(FPS + 1) / FPS)
     with Image.open(paths[1]) as image:
         assert image.size == (800, 450)
-        assert image.n_frames > 1
+        assert getattr(image, "n_frames", 1) > 1
     assert paths[1].stat().st_size < 5_000_000
 
 

@@ -102,7 +102,7 @@ def weights(
         if write_dataset is not None:
             from stepscore.curation import write_kept_dataset
 
-            with doing(watch, "Copying episodes"):
+            with doing("Copying episodes"):
                 files.append(write_kept_dataset(opened, frames, write_dataset))
         if static is not None:
             from stepscore.curation import write_static_weights

@@ -62,12 +62,12 @@ def write_gif(
 
 
 def _encoded(images: Sequence[Image], milliseconds: float) -> bytes:
-    from PIL.Image import Quantize
+    from PIL.Image import Dither, Quantize
 
     # The palette covers every colour of the frames: that of a small object is not left out for those of the floor.
     # One palette for all frames and no dithering: what rests is then equal in consecutive frames and costs nothing.
     palette = _contact(images).quantize(COLOURS, method=Quantize.MAXCOVERAGE)
-    drawn = [image.quantize(palette=palette, dither=0) for image in images]
+    drawn = [image.quantize(palette=palette, dither=Dither.NONE) for image in images]
     data = io.BytesIO()
     drawn[0].save(
         data,

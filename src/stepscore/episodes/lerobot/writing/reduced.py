@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stepscore._reading import read_json
+from stepscore._untrusted import read_json
 from stepscore.episodes.lerobot.meta import read_meta
+from stepscore.episodes.lerobot.writing.features import Stats
 from stepscore.episodes.lerobot.writing.layout import CHUNK
-from stepscore.episodes.lerobot.writing.stats import Stats
 from stepscore.episodes.lerobot.writing.video_copy import copy_spans
 from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import OptionError, SourceError
@@ -198,16 +198,15 @@ def _merged(name: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Return a feature's statistics over all episodes, in the shape of theirs; quantiles as LeRobot merges them."""
     prefix = f"stats/{name}/"
     shape = np.shape(rows[0][f"{prefix}mean"])
-    parts = [
-        Stats(
-            *(
-                np.ravel(np.asarray(row[f"{prefix}{of}"], dtype=np.float64))
-                for of in ("min", "max", "mean", "std")
-            ),
-            count=int(np.ravel(row[f"{prefix}count"])[0]),
+
+    def of_row(row: Row) -> Stats:
+        low, high, mean, std = (
+            np.ravel(np.asarray(row[f"{prefix}{of}"], dtype=np.float64))
+            for of in ("min", "max", "mean", "std")
         )
-        for row in rows
-    ]
+        return Stats(low, high, mean, std, int(np.ravel(row[f"{prefix}count"])[0]))
+
+    parts = [of_row(row) for row in rows]
     whole = Stats.merged(parts)
     merged: dict[str, Any] = {
         of: getattr(whole, of).reshape(shape).tolist() for of in ("min", "max", "mean", "std")

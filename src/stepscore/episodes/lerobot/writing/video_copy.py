@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import av
 import av.video.stream
@@ -34,9 +33,7 @@ def copy_spans(source: Path, spans: list[FileSpan], target: Path) -> list[float]
             template = like.streams.video[0]
             # The ticks of the source, so that no time is rounded.
             options = {"video_track_timescale": str(_ticks_per_second(template, source))}
-            stream = cast(
-                "av.video.stream.VideoStream", output.add_stream_from_template(template, opaque=True)
-            )
+            stream = output.add_stream_from_template(template, opaque=True)
             output.options.update(options)
             stream.time_base = template.time_base
             offset = 0
@@ -69,7 +66,7 @@ def _copy_span(
     count = int(index.packet[frames].max()) - first + 1
     inside = (index.packet >= first) & (index.packet < first + count)
     shift = offset - int(index.pts[inside].min())
-    base = stream.time_base
+    base = stream.time_base or Fraction(0)
     with Decoder(view.path, index) as source:
         for packet in islice(source.packets_from(int(index.key[frames].min())), count):
             if packet.pts is None or packet.dts is None:
