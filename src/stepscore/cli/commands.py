@@ -71,11 +71,10 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "sim": Listed("data.sim:sim", "Simulate labelled Meta-World rollouts as a LeRobot dataset."),
     "weights": Listed("training.weights:weights", "Turn a run into training weights for LeRobot or PyTorch."),
+    "rewards": Listed("training.rewards:rewards", "Write the reward of every frame of a run."),
     "train": Listed("training.train:app", "Train a judge on labelled rollouts."),
     "ls": Listed("tools.ls:ls", "List judges, models, readers or metrics with their options."),
-    "serve-template": Listed(
-        "tools.serve_template:serve_template", "Write a chat template for `vllm serve`."
-    ),
+    "chat-template": Listed("tools.chat_template:chat_template", "Write a chat template for `vllm serve`."),
     "doctor": Listed("tools.doctor:doctor", "Show what is installed and which judges and models run here."),
     "cache": Listed("tools.cache:app", "Manage cached answers and downloaded recordings."),
 }
