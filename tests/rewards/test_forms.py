@@ -45,10 +45,10 @@ def test_the_relative_form_of_procvlm() -> None:
 
 
 def test_terminal_success() -> None:
-    np.testing.assert_array_equal(terminal_reward(3, True), [0, 0, 1])
-    np.testing.assert_array_equal(terminal_reward(3, False), [0, 0, 0])
-    np.testing.assert_array_equal(terminal_reward(2, None), [0, NAN])
-    assert len(terminal_reward(0, True)) == 0
+    np.testing.assert_array_equal(terminal_reward(3, success=True), [0, 0, 1])
+    np.testing.assert_array_equal(terminal_reward(3, success=False), [0, 0, 0])
+    np.testing.assert_array_equal(terminal_reward(2, success=None), [0, NAN])
+    assert len(terminal_reward(0, success=True)) == 0
 
 
 def test_equation_3_by_hand() -> None:

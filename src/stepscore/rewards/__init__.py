@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from stepscore.rewards.forms import potential_reward as potential_reward
     from stepscore.rewards.forms import relative_reward as relative_reward
     from stepscore.rewards.forms import terminal_reward as terminal_reward
+    from stepscore.rewards.shaping import PotentialShaping as PotentialShaping
+    from stepscore.rewards.shaping import RelativeShaping as RelativeShaping
     from stepscore.rewards.tables import SAFE as SAFE
     from stepscore.rewards.tables import RewardOptions as RewardOptions
     from stepscore.rewards.tables import RunRewards as RunRewards
     from stepscore.rewards.tables import run_rewards as run_rewards
     from stepscore.rewards.tables import write_rewards as write_rewards
+    from stepscore.rewards.wrapper import RewardWrapper as RewardWrapper
 
 __all__ = [
     "SAFE",
+    "PotentialShaping",
+    "RelativeShaping",
     "RewardOptions",
+    "RewardWrapper",
     "RunRewards",
     "potential_reward",
     "relative_reward",
@@ -36,7 +42,10 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "SAFE": "tables",
+        "PotentialShaping": "shaping",
+        "RelativeShaping": "shaping",
         "RewardOptions": "tables",
+        "RewardWrapper": "wrapper",
         "RunRewards": "tables",
         "potential_reward": "forms",
         "relative_reward": "forms",

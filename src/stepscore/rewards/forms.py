@@ -1,7 +1,7 @@
 """The forms of a reward made of progress: one value for each action of a recorded episode.
 
 Frame i shows the state before action i, so that the reward of action i needs the progress of the frames i and i + 1;
-that of the last action depends on how the episode ended. Unknown progress (NaN) makes the rewards that need it unknown.
+that of the last action depends on how the episode ended. Unknown progress (NaN) makes rewards that need it unknown.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def relative_reward(progress: ArrayLike, *, clip: float = CLIP, every: int = EVE
     return rewards
 
 
-def terminal_reward(n: int, success: bool | None) -> FloatArray:
-    """Return 1 at the last of n actions of a success; 0 for a failure; unknown at the last where that is not known."""
+def terminal_reward(n: int, *, success: bool | None) -> FloatArray:
+    """Return 1 at the last of n actions of a success, and 0 elsewhere; the last is unknown where success is."""
     rewards = np.zeros(n)
     if n:
         rewards[-1] = np.nan if success is None else float(success)

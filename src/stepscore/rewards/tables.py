@@ -143,7 +143,7 @@ def _of_episode(
             # metrics.dense_reward on the points of the curve; each frame has the weight of its step.
             return np.clip(options["tau"] * np.exp(changes), 0.0, options["delta_max"])
         case _:
-            return terminal_reward(episode.n_frames, success)
+            return terminal_reward(episode.n_frames, success=success)
 
 
 def _verdicts(run: Run) -> dict[str, bool | None]:
