@@ -53,7 +53,7 @@ def test_the_discounted_sum_telescopes_over_gaps(known: str, every: int) -> None
     judge = by_state(MISLEADING, KNOWN[known])
     env = RewardWrapper(Chain(), judge, "go right", gamma=GAMMA, every=every)
     for actions in sequences():
-        rewards, facts, ended, late = play(env, actions)
+        _, facts, ended, late = play(env, actions)
         assert ended or late
         shaped = discounted([fact["reward"] for fact in facts])
         first = MISLEADING[1] if KNOWN[known](0) else 0.0

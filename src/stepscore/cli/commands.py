@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, Listed] = {
         "results.report:report", "Write a page with leaderboards, failure modes and an explorer."
     ),
     "view": Listed("results.view:view", "Serve the page of runs and update it while they are judged."),
+    "serve": Listed("results.serve:serve", "Serve a judge's progress and success to RL code."),
     "plot": Listed("results.plot:plot", "Draw figures for a paper, or an episode's video."),
     "export": Listed("results.export:export", "Write episodes for another tool, such as Rerun."),
     "merge": Listed("results.merge:merge", "Merge shards, runs of one protocol, or labels files."),

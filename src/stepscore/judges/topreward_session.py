@@ -137,6 +137,12 @@ class TopRewardSession:
         """All points so far."""
         return self._points_since(0)
 
+    def judged(self, error: str | None = None) -> Judgement:
+        """Return the judgement of all points so far, as a run keeps it."""
+        if not self._times:
+            return Judgement(error=error or "Too few frames were shown for a point.")
+        return replace(self._judgement(), error=error)
+
     def add(self, frames: Added) -> Curve:
         """Return the points that these frames make, often none: see ``odd`` and the judge's ``fps``.
 
@@ -284,9 +290,11 @@ class TopRewardSession:
         """Return the points from one on; each depends on nothing after it."""
         if start == len(self._times):
             return Curve(np.zeros(0), np.zeros(0))
+        return since(self._judgement(), start)
+
+    def _judgement(self) -> Judgement:
         scored = {view: np.stack(scores) for view, scores in self._scores.items()}
-        judgement = self._judge.judgement(np.array(self._times), scored, self._episode)
-        return since(judgement, start)
+        return self._judge.judgement(np.array(self._times), scored, self._episode)
 
 
 def since(judgement: Judgement, start: int) -> Curve:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stepscore.rewards.forms import potential_reward as potential_reward
     from stepscore.rewards.forms import relative_reward as relative_reward
     from stepscore.rewards.forms import terminal_reward as terminal_reward
+    from stepscore.rewards.remote import RemoteJudge as RemoteJudge
     from stepscore.rewards.shaping import PotentialShaping as PotentialShaping
     from stepscore.rewards.shaping import RelativeShaping as RelativeShaping
     from stepscore.rewards.tables import SAFE as SAFE
@@ -28,6 +29,7 @@ __all__ = [
     "SAFE",
     "PotentialShaping",
     "RelativeShaping",
+    "RemoteJudge",
     "RewardOptions",
     "RewardWrapper",
     "RunRewards",
@@ -44,6 +46,7 @@ __getattr__ = lazy_attributes(
         "SAFE": "tables",
         "PotentialShaping": "shaping",
         "RelativeShaping": "shaping",
+        "RemoteJudge": "remote",
         "RewardOptions": "tables",
         "RewardWrapper": "wrapper",
         "RunRewards": "tables",

@@ -2,8 +2,8 @@
 
 The potential is a function of the history: the last known progress phi, k steps later, counts as phi / gamma^k. So a
 step at which nothing is known pays exactly 0, and the step at which phi' is known again pays
-gamma^-(k-1) (gamma^k phi' - phi): the discounted sum of all steps telescopes to gamma^T phi_T whatever the gaps. Before
-anything is known the potential is 0, and so it is after a true end.
+gamma^-(k-1) (gamma^k phi' - phi): the discounted sum of all steps telescopes whatever the gaps. Before anything is
+known the potential is 0, and so it is after a true end.
 """
 
 from __future__ import annotations
