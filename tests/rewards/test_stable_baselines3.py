@@ -1,4 +1,4 @@
-"""SAC of Stable-Baselines3 trains through the wrapper, with a judge in this process."""
+"""SAC of Stable-Baselines3 trains through the wrapper, with a judge in this process and with a server's."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscore.judges import TopReward
-from stepscore.models import get_model
-from stepscore.rewards import RewardWrapper
+from stepscore.rewards import RemoteJudge, RewardWrapper
 from tests.rewards.reach import Reach
+from tests.server.reward_api.serving import live_judge, serving
 
-STEPS = 60
-
-
-def live_judge() -> TopReward:
-    return TopReward(get_model("embedded", gate=False), sampling="causal", min_first=2, size=32)
+STEPS = 40
 
 
 def train(env: RewardWrapper) -> Any:
@@ -25,7 +20,7 @@ def train(env: RewardWrapper) -> Any:
     learner = sac(
         "MlpPolicy",
         env,
-        learning_starts=20,
+        learning_starts=16,
         batch_size=16,
         seed=0,
         device="cpu",
@@ -38,8 +33,8 @@ def train(env: RewardWrapper) -> Any:
     assert np.isfinite(rewards).all()
     assert (rewards != 0).any()
     counts = env.counts
-    assert counts.episodes > 5
-    assert counts.known > 20
+    assert counts.episodes > 3
+    assert counts.known > 12
     return learner
 
 
@@ -50,3 +45,10 @@ def test_sac_trains_with_a_judge_in_process() -> None:
     check_env(env, warn=False, skip_render_check=True)
     train(RewardWrapper(Reach(), live_judge(), "move the point to the right", gamma=0.95, weight=0.5))
     env.close()
+
+
+def test_sac_trains_against_the_server() -> None:
+    with serving() as url:
+        judge = RemoteJudge(url)
+        train(RewardWrapper(Reach(), judge, "move the point to the right", gamma=0.95, weight=0.5))
+        judge.close()

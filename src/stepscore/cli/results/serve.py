@@ -74,12 +74,12 @@ def serve(
     Answers Robometer's requests, OpenAI chat completions as RLinf sends them, and live sessions.
     """
     from stepscore.judges import prepare
-    from stepscore.server import Limits, Scorer, make_reward_app, read_token, serve_rewards
+    from stepscore.server import Limits, Scorer, is_loopback, make_reward_app, read_token, serve_rewards
 
     keys = ServerKeys(**{key: server.pop(key) for key in ("host", "trend") if key in server})
     token = None if token_file is None else read_token(token_file)
-    is_loopback = keys.host in ("localhost", "::1") or keys.host.startswith("127.")
-    if token is None and not is_loopback:
+    loopback = is_loopback(keys.host)
+    if token is None and not loopback:
         raise OptionError(
             f"-S host={keys.host} can be reached by other machines, so a token is required: --token-file FILE"
         )
@@ -87,11 +87,11 @@ def serve(
     prepare(judge)
     record = None if validation is None else _validation(validation)
     scorer = Scorer(judge, Limits(**server), out, options_of(context))
-    app = make_reward_app(scorer, token=token, loopback=is_loopback, validation=record, trend=keys.trend)
+    app = make_reward_app(scorer, token=token, loopback=loopback, validation=record, trend=keys.trend)
 
     def ready(url: str) -> None:
         typer.echo(url)
-        reach = "Only this machine can reach it." if is_loopback else "Clients must send the token."
+        reach = "Only this machine can reach it." if loopback else "Clients must send the token."
         err().print(f"{reach} Protocol {scorer.protocol.hash}. Press Ctrl+C to stop.")
         if not scorer.is_calibrated:
             err().print("Warning: progress is uncalibrated.", style="yellow")

@@ -1,8 +1,8 @@
 """The reward server's web application.
 
 ``POST /evaluate_batch_npy`` and ``/evaluate_batch``, ``GET /health`` and ``/model_info`` are Robometer's;
-``POST /v1/chat/completions`` and ``GET /v1/models`` OpenAI's; ``/v1/sessions`` are live videos; ``GET /metrics`` is for
-Prometheus. No response allows another origin, and requests that a browser sends for a web page are refused.
+``POST /v1/chat/completions`` and ``GET /v1/models`` OpenAI's; ``/v1/sessions`` are live videos; ``GET /metrics`` is
+for Prometheus. No response allows another origin, and requests that a browser sends for a web page are refused.
 """
 
 from __future__ import annotations

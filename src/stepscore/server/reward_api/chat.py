@@ -1,6 +1,6 @@
-"""OpenAI's ``/v1/chat/completions`` as RLinf's reward worker of type ``api`` uses it: images first, then the question.
+"""OpenAI's ``/v1/chat/completions`` as RLinf's reward worker of type ``api`` uses it: images, then the question.
 
-The answer is one word: ``positive`` where progress rises over the images by at least the threshold, ``negative`` where
+The answer is one word: ``positive`` where progress rises over the images by at least the threshold, ``negative`` if
 it falls by as much, else ``unclear``, also where the judge does not know.
 """
 
@@ -53,8 +53,8 @@ class Question:
 def question_of(content: object, limits: Limits, fps: float) -> Question:
     """Return the question of a request.
 
-    The instruction stands between "performing the task:" and ". You are given", or after "Task:"; else it is the whole
-    text. Where the text says "two synchronized 5-frame videos", the first five images are the first camera's.
+    The instruction stands between "performing the task:" and ". You are given", or after "Task:"; else it is the
+    whole text. Where the text says "two synchronized 5-frame videos", the first five images are the first camera's.
     """
     if not isinstance(content, dict) or not isinstance(content.get("messages"), list):
         raise RefusedError(400, "Send an object with the list messages.")

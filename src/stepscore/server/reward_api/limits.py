@@ -1,4 +1,4 @@
-"""What the reward server takes, and how much of it at a time. Whatever is above a limit gets a status that says so."""
+"""What the reward server takes, and how much of it at a time. What is above a limit is refused with a status."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _fill(value: object) -> float | None:
 
 
 def _preference(chosen: Curve, rejected: Curve) -> float | None:
-    """Return how probable it is that the first video shows more progress: by the margins at the ends, else progress."""
+    """Return how probable it is that the first video ends with more progress: by the margins, else by progress."""
     if "margin" in chosen.channels and "margin" in rejected.channels:
         difference = float(chosen.channels["margin"][-1] - rejected.channels["margin"][-1])
         return None if math.isnan(difference) else 0.5 * (1 + math.tanh(difference / 2))

@@ -153,7 +153,7 @@ def success_of(curve: Curve) -> FloatArray:
 
 
 def at_frames(judgement: Judgement, times: FloatArray) -> Curve:
-    """Return a judgement's curve at the frames: linear between its points, unknown outside and beside unknown ones."""
+    """Return a judgement's curve at the frames: linear between points, unknown outside and beside unknown ones."""
     curve = judgement.curve
     if curve is None or not len(curve):
         return Curve(times, np.full(len(times), np.nan))

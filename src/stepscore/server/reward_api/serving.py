@@ -17,6 +17,7 @@ from stepscore.server.connections import Connections, most_connections
 from stepscore.server.reward_api.scorer import Scorer
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
 
 LEAST_TOKEN = 16
@@ -61,14 +62,20 @@ def serve_rewards(
         port: The port; 0 chooses a free one.
         on_ready: Called with the URL.
     """
-    with closing(_bind(host, port)) as listening:
+    with closing(bind(host, port)) as listening:
         listening.listen(_QUEUE)
         name = f"[{host}]" if ":" in host else host
         on_ready(f"http://{name}:{listening.getsockname()[1]}")
-        asyncio.run(_serve(app, scorer, listening))
+        asyncio.run(serve_app(app, scorer, listening))
 
 
-async def _serve(app: Starlette, scorer: Scorer, listening: socket.socket) -> None:
+async def serve_app(
+    app: Starlette,
+    scorer: Scorer,
+    listening: socket.socket,
+    on_start: Callable[[uvicorn.Server], None] = lambda server: None,
+) -> None:
+    """Serve on a bound socket until interrupted; ``on_start`` gets uvicorn's server, by which others stop it."""
     import uvicorn
 
     connections = Connections(most_connections(), lambda: None)
@@ -93,15 +100,18 @@ async def _serve(app: Starlette, scorer: Scorer, listening: socket.socket) -> No
         timeout_graceful_shutdown=int(scorer.limits.stop_s),
     )
     watch = asyncio.create_task(connections.watch())
+    server = Server(config)
+    on_start(server)
     try:
-        await Server(config).serve([listening])
+        await server.serve([listening])
     finally:
         watch.cancel()
         with suppress(asyncio.CancelledError):
             await watch
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket on an address. Raises OptionError where it cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     if os.name == "posix":
