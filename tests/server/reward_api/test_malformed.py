@@ -49,8 +49,10 @@ def bad_arrays() -> Iterator[tuple[str, bytes]]:
         yield f"array {dtype.__name__}", npy(np.zeros((1, 8, 8, 3), dtype))
     yield "an object", npy(np.array([{"a": 1}], dtype=object))
     for shape in (
-        "(1, 8, 8)", "(8, 8, 3)", "(1, 8, 8, 4)", "(1, 8, 8, 1)", "(0, 8, 8, 3)", "(1, 0, 8, 3)", "(1, 8, 0, 3)", "()",
-        "(3,)", "(1, 1, 8, 8, 3)", "(-1, 8, 8, 3)", "(1, -8, -8, 3)", "(2, 8, 8, 3)", "(1, 9, 8, 3)", "(1.0, 8, 8, 3)",
+        "(1, 8, 8)", "(8, 8, 3)", "(1, 8, 8, 4)", "(1, 8, 8, 1)", "(0, 8, 8, 3)", "(1, 0, 8, 3)", "(1, 8, 0, 3)",
+        "()",
+        "(3,)", "(1, 1, 8, 8, 3)", "(-1, 8, 8, 3)", "(1, -8, -8, 3)", "(2, 8, 8, 3)", "(1, 9, 8, 3)",
+        "(1.0, 8, 8, 3)",
         "(True, 8, 8, 3)", "'abcd'", "(10**12, 8, 8, 3)", "(1000000000000, 8, 8, 3)", "(1, 1000000, 1000000, 3)",
         "(17, 8, 8, 3)", "(1, 65, 64, 3)", "(4294967296, 4294967296, 4294967296, 3)",
     ):  # fmt: skip
@@ -58,7 +60,16 @@ def bad_arrays() -> Iterator[tuple[str, bytes]]:
     yield "Fortran order", header(stated(fortran="True")) + data
     for version in (b"\x00\x00", b"\x03\x00", b"\x09\x09", b"\xff\xff"):
         yield f"version {version!r}", header(stated(), version) + data
-    for text in (b"", b"{", b"[]", b"{}", b"__import__('os').system('true')", b"\xff" * 60, b"(" * 2000, b"9" * 3000):
+    for text in (
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"__import__('os').system('true')",
+        b"\xff" * 60,
+        b"(" * 2000,
+        b"9" * 3000,
+    ):
         yield f"header {text[:12]!r}", header(text) + data
     yield "a header that is longer than the file", header(stated(), length=60000) + data
     yield "a header of 4 GiB", header(stated(), b"\x02\x00", 0xFFFFFFFF) + data
@@ -87,9 +98,31 @@ def bad_samples() -> Iterator[tuple[str, Any]]:
         {"__numpy_file__": "absent"}, {"__numpy_file__": 3}, {}, [[[[1, 2, 10**30]]]], [[[[True, False, True]]]],
     ):  # fmt: skip
         yield f"frames {str(frames)[:30]}", {**ok, "trajectory": {**ok["trajectory"], "frames": frames}}
-    for metadata in (3, "x", [1], {"fps": 0}, {"fps": -1}, {"fps": "2"}, {"fps": 1e9}, {"fps": True}, {"fps": None}):
+    for metadata in (
+        3,
+        "x",
+        [1],
+        {"fps": 0},
+        {"fps": -1},
+        {"fps": "2"},
+        {"fps": 1e9},
+        {"fps": True},
+        {"fps": None},
+    ):
         yield f"metadata {metadata}", {**ok, "trajectory": {**ok["trajectory"], "metadata": metadata}}
-    for times in ([], [0], [0, 1, 2], [1, 0], [0, 0], ["a", "b"], "x", [None, 1], [[0], [1]], {"a": 1}, [0, 1e400]):
+    for times in (
+        [],
+        [0],
+        [0, 1, 2],
+        [1, 0],
+        [0, 0],
+        ["a", "b"],
+        "x",
+        [None, 1],
+        [[0], [1]],
+        {"a": 1},
+        [0, 1e400],
+    ):
         metadata = {"timestamps": times}
         yield f"times {times}", {**ok, "trajectory": {**ok["trajectory"], "metadata": metadata}}
     yield "a preference of one", {"sample_type": "preference", "chosen_trajectory": ok["trajectory"]}
@@ -107,13 +140,20 @@ def bad_forms() -> Iterator[tuple[str, dict[str, Any]]]:
         part.replace(b"sample_0", b"sample_1") + b"\r\n--b--", part.replace(b"sample_0", b"x") + b"\r\n--b--",
     ):  # fmt: skip
         yield f"body {text[:40]!r} {len(text)}", {"content": text, "headers": {"Content-Type": kind}}
-    for wrong in ("", "text/plain", "application/json", "multipart/form-data", "multipart/form-data; boundary="):
+    for wrong in (
+        "",
+        "text/plain",
+        "application/json",
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+    ):
         yield f"content type {wrong!r}", {"content": part + b"\r\n--b--", "headers": {"Content-Type": wrong}}
     many = b"".join(
-        b'--b\r\nContent-Disposition: form-data; name="f%d"; filename="f"\r\n\r\nx\r\n' % i for i in range(2100)
+        b'--b\r\nContent-Disposition: form-data; name="f%d"; filename="f"\r\n\r\nx\r\n' % i
+        for i in range(2100)
     )
     yield "too many parts", {"content": many + b"--b--", "headers": {"Content-Type": kind}}
-    for fill in ("x", "-1", "2", "nan", "inf", ""):
+    for fill in ("x", "-1", "2", "nan", "inf", "", "1e9", "0.5.5", "null", "true", "[]"):
         sent = multipart([video(1, side=8)])
         sent["data"]["fill"] = fill
         yield f"fill {fill!r}", sent
@@ -131,7 +171,12 @@ def png(width: int, height: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 4096)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 4096))
+        + chunk(b"IEND", b"")
+    )
 
 
 def bad_questions() -> Iterator[tuple[str, Any]]:
@@ -150,8 +195,10 @@ def bad_questions() -> Iterator[tuple[str, Any]]:
     yield "words alone", {"messages": [{"role": "user", "content": "hello"}]}
     yield "another role", {"messages": [{"role": "system", "content": [text]}]}
     for url in (
-        None, 3, "", "http://127.0.0.1:1/x.png", "file:///etc/hosts", "data:text/html;base64,AA==", "data:image/png,xx",
-        "data:image/png;base64,", "data:image/png;base64,!!!", data_url(b"no image"), data_url(b"GIF89a" + b"\0" * 50),
+        None, 3, "", "http://127.0.0.1:1/x.png", "file:///etc/hosts", "data:text/html;base64,AA==",
+        "data:image/png,xx",
+        "data:image/png;base64,", "data:image/png;base64,!!!", data_url(b"no image"),
+        data_url(b"GIF89a" + b"\0" * 50),
         data_url(png(8, 8)[:40]), data_url(png(100_000, 100_000)), data_url(png(65, 64)), data_url(png(0, 8)),
         data_url(b"<svg/>"), data_url(b"\xff\xd8\xff\xe0" + b"\0" * 40, "jpeg"),
     ):  # fmt: skip
@@ -189,8 +236,23 @@ def cases() -> list[Case]:
         if not name.startswith("frames [") or len(found) % 2:
             form = {"data": {"sample_0": json.dumps(sample)}, "files": {"x": b""}}
             found.append((f"{name}, form", "/evaluate_batch_npy", form))
-    for text in ("", "{", "[]", "3", "null", '"x"', "{}", '{"samples": 3}', '{"samples": []}', "[" * 100_000, "NaN"):
-        found.append((f"JSON {text[:12]}", "/evaluate_batch", {"content": text}))
+    texts = (
+        "",
+        "{",
+        "[]",
+        "3",
+        "null",
+        '"x"',
+        "{}",
+        '{"samples": 3}',
+        '{"samples": []}',
+        "[" * 100_000,
+        "NaN",
+        "1e999",
+        "{]",
+        "\x00",
+    )
+    found += [(f"JSON {text[:12]}", "/evaluate_batch", {"content": text}) for text in texts]
     found.append(("invalid UTF-8", "/evaluate_batch", {"content": b'{"samples": "\xff"}'}))
     found += [(name, "/evaluate_batch_npy", sent) for name, sent in bad_forms()]
     found += [(name, "/v1/chat/completions", {"json": value}) for name, value in bad_questions()]
@@ -222,8 +284,12 @@ def test_300_malformed_requests_get_a_clear_4xx(url: str) -> None:
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer wrong", "Basic YTpi", "a-token-of-the-tests", "Bearer \xe9"]
 )
-@pytest.mark.parametrize("path", ["/evaluate_batch", "/v1/sessions", "/v1/chat/completions", "/evaluate_batch_npy"])
-def test_a_wrong_token_is_refused_before_the_body_is_read(url: str, authorization: str | None, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/evaluate_batch", "/v1/sessions", "/v1/chat/completions", "/evaluate_batch_npy"]
+)
+def test_a_wrong_token_is_refused_before_the_body_is_read(
+    url: str, authorization: str | None, path: str
+) -> None:
     headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     answer = post(url, path, content=b"x" * 1000, headers=headers)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -236,7 +302,12 @@ def test_metrics_and_model_info_need_the_token_and_health_does_not(url: str) -> 
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "https://example.org"}, {"Origin": "null"}, {"Host": "example.org"}, {"Host": "127.0.0.1.example.org"}],
+    [
+        {"Origin": "https://example.org"},
+        {"Origin": "null"},
+        {"Host": "example.org"},
+        {"Host": "127.0.0.1.example.org"},
+    ],
 )
 def test_web_pages_are_refused(url: str, headers: dict[str, str]) -> None:
     answer = post(url, "/evaluate_batch", json={}, headers=HEADERS | headers)
@@ -245,7 +316,11 @@ def test_web_pages_are_refused(url: str, headers: dict[str, str]) -> None:
 
 
 def test_other_paths_and_methods(url: str) -> None:
-    for method, path, status in (("GET", "/x", 404), ("GET", "/evaluate_batch", 405), ("PUT", "/v1/sessions", 405)):
+    for method, path, status in (
+        ("GET", "/x", 404),
+        ("GET", "/evaluate_batch", 405),
+        ("PUT", "/v1/sessions", 405),
+    ):
         answer = httpx2.request(method, url + path, headers=HEADERS, trust_env=False)
         assert answer.status_code == status
         assert answer.json()["error"]["code"] == status

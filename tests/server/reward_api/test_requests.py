@@ -69,7 +69,9 @@ def test_json_multipart_and_channels_first_give_the_same(url: str) -> None:
 def test_times_count_where_they_are_sent(url: str) -> None:
     plain = scores(post(url, "/evaluate_batch_npy", **multipart([video(5)])))[0]
     same = scores(post(url, "/evaluate_batch_npy", **multipart([video(5)], fps=2)))[0]
-    slow = scores(post(url, "/evaluate_batch_npy", **multipart([video(5)], timestamps=[3, 13, 23, 33, 43])))[0]
+    slow = scores(post(url, "/evaluate_batch_npy", **multipart([video(5)], timestamps=[3, 13, 23, 33, 43])))[
+        0
+    ]
     assert plain == same
     assert not np.allclose(plain, slow, atol=1e-6)
 
@@ -107,7 +109,9 @@ def test_the_validation_record_is_shown_with_whether_it_holds() -> None:
 
 
 def test_unknown_is_null_unless_a_fill_is_asked_for() -> None:
-    with serving(TopReward(get_model("embedded"), sampling="causal", min_first=2)) as url:  # noise is out of distribution
+    with serving(
+        TopReward(get_model("embedded"), sampling="causal", min_first=2)
+    ) as url:  # noise is out of distribution
         sent = multipart([video(3)])
         assert scores(post(url, "/evaluate_batch_npy", **sent))[0] == [[None] * 3]
         sent["data"]["fill"] = "0.25"
@@ -177,7 +181,11 @@ def test_every_score_is_kept_in_the_run(tmp_path: Path) -> None:
         session = post(url, "/v1/sessions", json={"instruction": TASK}).json()["session"]
         post(url, f"/v1/sessions/{session}/frames", **frames_of(video(4)))
     run = open_run(tmp_path / "run")
-    assert run.judgements().column("episode_id").to_pylist() == ["session_00000003", "video_00000001", "video_00000002"]
+    assert run.judgements().column("episode_id").to_pylist() == [
+        "session_00000003",
+        "video_00000001",
+        "video_00000002",
+    ]
     assert run.calls().num_rows == 1 + 1 + 2
     curves = run.curves()
     kept = [row["progress"] for row in curves.to_pylist() if row["episode_id"] == "video_00000002"]

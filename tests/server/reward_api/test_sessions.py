@@ -41,7 +41,9 @@ def test_a_growing_video_costs_only_its_new_frames(url: str, monkeypatch: pytest
     network, encoded = MODEL._engine.network, list[int]()  # type: ignore[attr-defined]
     encode = network.vision.encode
     monkeypatch.setattr(
-        network.vision, "encode", lambda frames, blocks: encoded.extend(map(len, blocks)) or encode(frames, blocks)
+        network.vision,
+        "encode",
+        lambda frames, blocks: encoded.extend(map(len, blocks)) or encode(frames, blocks),
     )
     with RemoteJudge(url).open(TASK) as session:
         for frame in video(8):
