@@ -72,7 +72,9 @@ def graded(plugin: Any, judge: Any, tmp_path: Path, **options: Any) -> Any:
 
     grader.grade = keep
     task = Task(name="pick", scenes=[Scene("one", "pick the cube")], scorer=operator_scorer(), max_steps=6)
-    (log,) = inspect_robots.eval(task, NoopPolicy(), CubePickEmbodiment(), log_dir=str(tmp_path), grader=grader)
+    (log,) = inspect_robots.eval(
+        task, NoopPolicy(), CubePickEmbodiment(), log_dir=str(tmp_path), grader=grader
+    )
     return log, records[0]
 
 

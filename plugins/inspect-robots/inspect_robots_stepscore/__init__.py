@@ -1,8 +1,8 @@
 """A grader for inspect-robots: a StepScore judge scores the whole video of a trial.
 
-``inspect-robots run ... --grader stepscore -G model=embedded`` or ``-G url=http://127.0.0.1:8000``. The verdict is the
-judge's probability of success at the end of the video; its note has the progress and the protocol's hash. A trial that
-the judge cannot score stays ungraded.
+``inspect-robots run ... --grader stepscore -G model=embedded`` or ``-G url=http://127.0.0.1:8000``. The verdict is
+the judge's probability of success at the end of the video; its note has the progress and the protocol's hash. A trial
+that the judge cannot score stays ungraded.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class StepScoreGrader:
         record.operator_judgement = verdict
         if note is not None:
             record.operator_note = note
-        record.events.append(
-            operator_event(t=len(record.steps), verdict=verdict, source=source, note=note)
-        )
+        record.events.append(operator_event(t=len(record.steps), verdict=verdict, source=source, note=note))
 
     def _judged(self, record: TrialRecord, scene: Scene) -> tuple[str, str]:
         """Return the verdict and a note."""

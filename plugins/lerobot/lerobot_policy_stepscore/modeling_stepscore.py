@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from lerobot.rewards.pretrained import PreTrainedRewardModel
-from lerobot_policy_stepscore.configuration_stepscore import StepScoreConfig
 from torch import Tensor
+
+from lerobot_policy_stepscore.configuration_stepscore import StepScoreConfig
 
 
 class StepScoreRewardModel(PreTrainedRewardModel):
@@ -55,7 +56,7 @@ class StepScoreRewardModel(PreTrainedRewardModel):
 
     def _save_pretrained(self, save_directory: Path) -> None:
         """Save the configuration: there are no weights."""
-        self.config._save_pretrained(save_directory)
+        self.config._save_pretrained(save_directory)  # noqa: SLF001 (as LeRobot's own models)
 
     @classmethod
     def from_pretrained(

@@ -11,12 +11,16 @@ from lerobot.processor import (
     policy_action_to_transition,
 )
 from lerobot.utils.constants import POLICY_POSTPROCESSOR_DEFAULT_NAME, POLICY_PREPROCESSOR_DEFAULT_NAME
+
 from lerobot_policy_stepscore.configuration_stepscore import StepScoreConfig
 
 
 def make_stepscore_pre_post_processors(
     config: StepScoreConfig, dataset_stats: Any = None, **kwargs: Any
-) -> tuple[PolicyProcessorPipeline[dict[str, Any], dict[str, Any]], PolicyProcessorPipeline[PolicyAction, PolicyAction]]:
+) -> tuple[
+    PolicyProcessorPipeline[dict[str, Any], dict[str, Any]],
+    PolicyProcessorPipeline[PolicyAction, PolicyAction],
+]:
     """Return the pipelines before and after the model; neither normalises."""
     before = PolicyProcessorPipeline[dict[str, Any], dict[str, Any]](
         steps=[AddBatchDimensionProcessorStep()], name=POLICY_PREPROCESSOR_DEFAULT_NAME

@@ -64,7 +64,7 @@ def test_rewards_are_those_of_a_session() -> None:
     config = make_reward_model_config("stepscore", device="cpu")
     model = make_reward_model(config)
     judge = TopReward(get_model("embedded", gate=False), sampling="causal", min_first=2)
-    model._judge = judge
+    model._judge = judge  # noqa: SLF001
     frames = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3)).astype(np.uint8)
     batch = torch.from_numpy(frames).permute(0, 3, 1, 2)[None].float() / 255
     reward = model.compute_reward({IMAGES: batch, "task": [TASK]})

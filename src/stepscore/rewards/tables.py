@@ -49,6 +49,7 @@ class RewardOptions:
         clip: relative: largest change (0.2).
         every: relative: steps between two looks (3).
         success_by: Success by label or by judge.
+        channel: Channel of the curve; minmax only for dense, as equation 3 was published.
     """
 
     form: Form = "potential"
@@ -58,6 +59,7 @@ class RewardOptions:
     clip: Annotated[float | None, Range(0, 1, above=True)] = None
     every: Annotated[int | None, Range(1, 1_000_000)] = None
     success_by: SuccessBy = "label"
+    channel: str = "progress"
 
     def __post_init__(self) -> None:
         for name, allowed in (("form", get_args(Form)), ("success_by", get_args(SuccessBy))):
@@ -72,7 +74,7 @@ class RewardOptions:
         """Return the options that hold, the defaults included."""
         defaults = {"gamma": 0.99, "tau": 2.0, "delta_max": 2.0, "clip": CLIP, "every": EVERY}
         chosen = {name: defaults[name] for name in OPTIONS[self.form]} | self._given()
-        return {"form": self.form, **chosen, "success_by": self.success_by}
+        return {"form": self.form, **chosen, "success_by": self.success_by, "channel": self.channel}
 
     def _given(self) -> dict[str, Any]:
         names = ("gamma", "tau", "delta_max", "clip", "every")
@@ -98,6 +100,15 @@ class RunRewards:
         """Share of rewards that are unknown; NaN without any."""
         return float(np.isnan(self.rewards).mean()) if len(self.rewards) else float("nan")
 
+    def summary(self) -> str:
+        """Return one sentence: how many, how many are unknown, and their range."""
+        known = self.rewards[~np.isnan(self.rewards)]
+        counted = f"{len(self.rewards)} rewards of {len(self.frames.episodes)} episodes"
+        if not len(known):
+            return f"{counted}, all of them unknown."
+        ends = f"mean {known.mean():.3f}, from {known.min():.3f} to {known.max():.3f}"
+        return f"{counted}, {100 * self.unknown:.1f} % unknown; {ends}."
+
     @property
     def sums(self) -> FloatArray:
         """Sum of each episode's known rewards."""
@@ -105,25 +116,24 @@ class RunRewards:
         return np.array([np.nansum(part) for part in parts])
 
 
-def run_rewards(run: Run, options: RewardOptions | None = None, channel: str = "progress") -> RunRewards:
+def run_rewards(run: Run, options: RewardOptions | None = None) -> RunRewards:
     """Return the reward of every frame of a run.
 
     Args:
         run: From :func:`stepscore.open_run`.
         options: The form; the potential difference by default.
-        channel: Channel of the curve; ``minmax`` for TOPReward's equation 3 as published.
     """
     chosen = options or RewardOptions()
-    if chosen.form != "dense" and channel == "minmax":
+    if chosen.form != "dense" and chosen.channel == "minmax":
         raise OptionError("minmax lifts every failure to 1; use the channel progress, or form=dense.")
-    frames = run_frames(run, channel)
+    frames = run_frames(run, chosen.channel)
     verdicts = _verdicts(run) if chosen.success_by == "judge" else {e.id: e.success for e in frames.episodes}
     content = chosen.content()
     parts = [
         _of_episode(episode, frames.progress[start:stop], frames.changes[start:stop], verdicts, content)
         for episode, start, stop in zip(frames.episodes, frames.starts[:-1], frames.starts[1:], strict=True)
     ]
-    return RunRewards(frames, np.concatenate([np.zeros(0), *parts]), {**content, "channel": channel})
+    return RunRewards(frames, np.concatenate([np.zeros(0), *parts]), content)
 
 
 def _of_episode(

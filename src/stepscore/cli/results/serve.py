@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepscore._ranges import Range
 from stepscore.cli import options
 from stepscore.cli.config import options_of
 from stepscore.cli.numbers import between
@@ -29,17 +28,18 @@ class ServerKeys:
 
     Attributes:
         host: Address to bind; one off loopback needs --token-file.
-        trend: Change of progress that chat/completions calls positive or negative.
     """
 
     host: str = LOOPBACK
-    trend: Annotated[float, Range(0, 1)] = 0.05
 
 
+IN_PYTHON = tuple(["memory_mb", "frames", "pixels", "samples", "waiting", "sessions", "idle_s", "read_s", "answer_s", "stop_s"])
+"""Limits that few change; :class:`stepscore.server.Limits` has them."""
 GROUP = KeyGroup(
     "-S",
     "server",
     of=("stepscore.cli.results.serve:ServerKeys", "stepscore.server:Limits"),
+    leave_out=IN_PYTHON,
 )
 
 
@@ -76,7 +76,7 @@ def serve(
     from stepscore.judges import prepare
     from stepscore.server import Limits, Scorer, is_loopback, make_reward_app, read_token, serve_rewards
 
-    keys = ServerKeys(**{key: server.pop(key) for key in ("host", "trend") if key in server})
+    keys = ServerKeys(server.pop("host", LOOPBACK))
     token = None if token_file is None else read_token(token_file)
     loopback = is_loopback(keys.host)
     if token is None and not loopback:
@@ -87,7 +87,7 @@ def serve(
     prepare(judge)
     record = None if validation is None else _validation(validation)
     scorer = Scorer(judge, Limits(**server), out, options_of(context))
-    app = make_reward_app(scorer, token=token, loopback=loopback, validation=record, trend=keys.trend)
+    app = make_reward_app(scorer, token=token, loopback=loopback, validation=record)
 
     def ready(url: str) -> None:
         typer.echo(url)
