@@ -33,7 +33,10 @@ class ServerKeys:
     host: str = LOOPBACK
 
 
-IN_PYTHON = tuple(["memory_mb", "frames", "pixels", "samples", "waiting", "sessions", "idle_s", "read_s", "answer_s", "stop_s"])
+IN_PYTHON = (
+    *("memory_mb", "frames", "pixels", "samples", "waiting"),
+    *("sessions", "idle_s", "read_s", "answer_s", "stop_s"),
+)
 """Limits that few change; :class:`stepscore.server.Limits` has them."""
 GROUP = KeyGroup(
     "-S",
