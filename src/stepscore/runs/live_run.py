@@ -23,7 +23,7 @@ class LiveRun:
     """The open folder. Answers are recorded, with their calls, and never cached.
 
     Args:
-        folder: The run folder; one of the same protocol is gone on with.
+        folder: The run folder; an existing one of the same protocol is resumed.
         judge: The judge.
         options: Budget and connections.
         command: Name and options of the command, kept in ``run.json``.

@@ -105,7 +105,7 @@ def serve(
 
 
 def _open(name: str, flags: options.JudgeFlags) -> Judge:
-    """Return the judge; topreward samples causally, as live sessions do, unless it is told otherwise."""
+    """Return the judge; topreward samples causally, as live sessions do, unless -J sampling is given."""
     from stepscore.judges import get_judge
 
     name, given = flags.read(name)

@@ -57,7 +57,7 @@ def serve_rewards(
 
     Args:
         app: From :func:`make_reward_app`.
-        scorer: Its scorer, which is told that the server stops.
+        scorer: Its scorer, which refuses new requests when the server stops.
         host: The address to bind.
         port: The port; 0 chooses a free one.
         on_ready: Called with the URL.
@@ -81,7 +81,7 @@ async def serve_app(
     connections = Connections(most_connections(), lambda: None)
 
     class Server(uvicorn.Server):
-        """Refuses new requests from the moment it is to stop, and answers those that are under way."""
+        """Refuses new requests once it stops, and answers those that are under way."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             scorer.admission.stopping = True
