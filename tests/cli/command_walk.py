@@ -159,6 +159,7 @@ class Inputs:
             ("compare",): [run],
             ("report",): [run, "-o", out, "--no-videos"],
             ("view",): [run, "--no-videos"],
+            ("serve",): ["--judge", "constant"],
             ("plot",): [run, "-o", out, "--kind", "leaderboard", "--format", "svg"],
             ("export",): [run, "--to", "rerun", "-o", f"{out}.rrd", "--videos", "none"],
             ("plan",): ["push it", "--model", "mock/x", "-o", out],
