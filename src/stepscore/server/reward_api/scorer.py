@@ -46,7 +46,7 @@ class Scorer:
         command: Name and options of the command, kept in the run.
 
     Attributes:
-        scored: Videos, frames, and frames of unknown progress so far.
+        scored: Frames, and frames of unknown progress, so far.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Scorer:
             else self.run.chain
         )
         self.admission = Admission(limits)
-        self.scored = {"videos": 0, "frames": 0, "unknown": 0}
+        self.scored = {"frames": 0, "unknown": 0}
         self._numbers = 0 if self.run is None else self.run.count
 
     @property
