@@ -132,6 +132,18 @@ def test_frames_go_through_the_call_chain(episode: Episode, tmp_path: Path) -> N
     assert Attempts(tmp_path / "attempts.sqlite").total().answered == 3
 
 
+def test_a_warm_up_changes_no_number(episode: Episode) -> None:
+    judge = causal(min_first=2)
+    frames = all_frames(episode, judge).frames[:2]
+    curves = []
+    for _ in range(2):
+        with judge.open(episode.instruction) as session:
+            session.add(frames[0])
+            curves.append(session.add(frames[1]))
+        judge.warm_up(episode.instruction)
+    np.testing.assert_array_equal(curves[0].progress, curves[1].progress)
+
+
 def test_two_views_are_averaged(episode: Episode) -> None:
     judge = causal(min_first=2)
     frames = all_frames(episode, judge).frames[:4]

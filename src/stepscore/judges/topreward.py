@@ -43,6 +43,14 @@ class TokenizingModel(Protocol):
         """Return the text of each token; joined they are ``text``."""
 
 
+@runtime_checkable
+class WarmingModel(Protocol):
+    """A model in process that can compute once before it is needed."""
+
+    def warm_up(self, prompt: Prompt, candidates: Sequence[str]) -> None:
+        """Load the weights and compute once."""
+
+
 @dataclass(frozen=True)
 class TopReward(CalibratedJudge, SingleModelJudge):
     """Progress = sigmoid(log P(True) - log P(False)) after each prefix of the video: absolute, uncalibrated.
@@ -189,6 +197,11 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         if not views:
             raise OptionError("Name at least one view.")
         return TopRewardSession(self, instruction, views, task=task, odd=odd, ask=ask, calls=calls)
+
+    def warm_up(self, instruction: str = "") -> None:
+        """Load the weights and compute once, before the first frame of a live video comes."""
+        if isinstance(self.model, WarmingModel):
+            self.model.warm_up(self.live_prompt(instruction), self.words())
 
     async def score_clips(
         self, clips: Mapping[str, Clip], instruction: str, ask: Ask, task: str | None = None

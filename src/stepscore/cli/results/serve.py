@@ -76,7 +76,7 @@ def serve(
 
     Answers Robometer's requests, OpenAI chat completions as RLinf sends them, and live sessions.
     """
-    from stepscore.judges import prepare
+    from stepscore.judges import TopReward, prepare
     from stepscore.server import Limits, Scorer, is_loopback, make_reward_app, read_token, serve_rewards
 
     keys = ServerKeys(server.pop("host", LOOPBACK))
@@ -88,6 +88,8 @@ def serve(
         )
     judge = _open(name, judge_flags)
     prepare(judge)
+    if isinstance(judge, TopReward):
+        judge.warm_up()
     record = None if validation is None else _validation(validation)
     scorer = Scorer(judge, Limits(**server), out, options_of(context))
     app = make_reward_app(scorer, token=token, loopback=loopback, validation=record)
