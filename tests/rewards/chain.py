@@ -35,7 +35,7 @@ class Chain(gymnasium.Env[Any, Any]):
         done = self.state >= self.length
         return self.state, float(done), done, not done and self.steps >= self.limit, {}
 
-    def render(self) -> Frames:  # type: ignore[override]
+    def render(self) -> Frames:
         return np.full((4, 4, 3), self.state, np.uint8)
 
 

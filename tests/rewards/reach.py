@@ -29,7 +29,7 @@ class Reach(gymnasium.Env[Any, Any]):
         done = bool(self.at[0] > 0.8)
         return self.at.copy(), float(done), done, not done and self.steps >= 8, {}
 
-    def render(self) -> Frames:  # type: ignore[override]
+    def render(self) -> Frames:
         image = np.full((32, 32, 3), 40, np.uint8)
         x, y = ((self.at + 1) * 13).astype(int)
         image[y : y + 6, x : x + 6] = 220

@@ -33,7 +33,7 @@ class ReceivedView:
     def of(cls, clip: Clip) -> ReceivedView:
         """Return the view of a clip."""
         height, width = clip.frames.shape[1:3]
-        digest = hashlib.sha256(np.ascontiguousarray(clip.frames)).digest()
+        digest = hashlib.sha256(np.ascontiguousarray(clip.frames).data).digest()
         return cls(clip.timestamps, (height, width), digest, clip.frames)
 
     def info(self) -> ViewInfo:
