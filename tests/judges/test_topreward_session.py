@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def episode() -> Episode:
 
 
 def causal(**options: Any) -> TopReward:
-    return TopReward(MODEL, **{"sampling": "causal", "fps": 5.0, "min_first": 4, "size": 112} | options)
+    chosen: dict[str, Any] = {"sampling": "causal", "fps": 5.0, "min_first": 4, "size": 112} | options
+    return TopReward(MODEL, **chosen)
 
 
 def all_frames(episode: Episode, judge: TopReward) -> Clip:
@@ -220,7 +222,7 @@ def test_what_cannot_be_scored_live_says_so() -> None:
     with pytest.raises(OptionError, match="'wait' or 'repeat'"):
         causal().open("open it", odd="skip")  # type: ignore[arg-type]
     with pytest.raises(CapabilityError, match="scores no growing video"):
-        TopReward(_NoStreams(), sampling="causal").open("open it")
+        TopReward(_NoStreams(), sampling="causal").open("open it")  # type: ignore[arg-type]
     with causal().open("open it") as session:
         with pytest.raises(OptionError, match=r"\(height, width, 3\) of uint8"):
             session.add(np.zeros((4, 4), np.uint8))
@@ -233,3 +235,22 @@ def test_what_cannot_be_scored_live_says_so() -> None:
 class _NoStreams:
     name = "served"
     capabilities = MODEL.capabilities
+
+
+@pytest.mark.slow
+def test_a_session_on_an_hf_model_equals_the_offline_judge(episode: Episode, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.models import tiny
+
+    made = tiny.tokenizer()
+    tiny.save(tmp_path / "model", tiny.qwen3vl(made), made)
+    judge = causal(prefixes=64, size=64)
+    judge = replace(judge, model=get_model(f"hf/{tmp_path / 'model'}", dtype="float32"))
+    clip, whole = all_frames(episode, judge), offline(judge, episode, tmp_path)
+    with judge.open(episode.instruction) as session:
+        session.add(clip)
+        session.finish()
+        curve = session.curve
+    assert len(curve) == len(whole) > 5
+    for name in ("logp_true", "logp_false"):
+        np.testing.assert_allclose(curve.channels[name], whole.channels[name], atol=1e-4)

@@ -235,7 +235,7 @@ class TopRewardSession:
             return []
         if self._began is None:
             self._began = float(clip.timestamps[0])
-        times = (clip.timestamps - self._began).tolist()
+        times: list[float] = (clip.timestamps - self._began).tolist()
         before = [self._last_s, *times[:-1]]
         if not np.all(np.isfinite(times)) or any(b <= a for a, b in zip(before, times, strict=True)):
             raise OptionError("Timestamps must increase from frame to frame.")

@@ -151,7 +151,8 @@ def _of_episode(
             return relative_reward(progress, clip=options["clip"], every=options["every"])
         case "dense":
             # metrics.dense_reward on the points of the curve; each frame has the weight of its step.
-            return np.clip(options["tau"] * np.exp(changes), 0.0, options["delta_max"])
+            weights: FloatArray = np.clip(options["tau"] * np.exp(changes), 0.0, options["delta_max"])
+            return weights
         case _:
             return terminal_reward(episode.n_frames, success=success)
 

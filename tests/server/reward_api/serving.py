@@ -25,7 +25,8 @@ MODEL = get_model("embedded", gate=False)
 
 
 def live_judge(**options: Any) -> TopReward:
-    return TopReward(MODEL, **{"sampling": "causal", "min_first": 2, "size": 32} | options)
+    chosen: dict[str, Any] = {"sampling": "causal", "min_first": 2, "size": 32} | options
+    return TopReward(MODEL, **chosen)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def at_once(url: str, clients: int, **content: Any) -> tuple[Counter[int], list[
 
 def test_what_waits_too_long_is_refused_at_once() -> None:
     limits = Limits(waiting=2, at_once=1)
-    with serving(SlowJudge(0.4), limits=limits) as url:  # type: ignore[arg-type]
+    with serving(SlowJudge(0.4), limits=limits) as url:
         statuses, answers = at_once(url, 12)
     assert set(statuses) == {200, 429}
     assert statuses[200] >= 3
@@ -65,14 +65,14 @@ def test_what_waits_too_long_is_refused_at_once() -> None:
 
 
 def test_a_judge_that_takes_too_long_is_a_503() -> None:
-    with serving(SlowJudge(30.0), limits=Limits(answer_s=0.2)) as url:  # type: ignore[arg-type]
+    with serving(SlowJudge(30.0), limits=Limits(answer_s=0.2)) as url:
         answer = post(url, "/evaluate_batch_npy", **multipart([video(2)]))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
 def test_memory_of_requests_is_bounded() -> None:
     limits = Limits(memory_mb=0.02, at_once=1)
-    with serving(SlowJudge(0.4), limits=limits) as url:  # type: ignore[arg-type]
+    with serving(SlowJudge(0.4), limits=limits) as url:
         statuses, _ = at_once(url, 8)
     assert set(statuses) == {200, 503}
 

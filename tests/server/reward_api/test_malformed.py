@@ -31,6 +31,11 @@ def url() -> Iterator[str]:
 HEADERS = {"Authorization": "Bearer a-token-of-the-tests"}
 
 
+def each(*values: Any) -> tuple[Any, ...]:
+    """These values, of any types."""
+    return values
+
+
 def header(text: bytes, version: bytes = b"\x01\x00", length: int | None = None) -> bytes:
     """A .npy file of this header and no data."""
     size = struct.pack("<H" if version[0] == 1 else "<I", len(text) if length is None else length)
@@ -45,8 +50,8 @@ def bad_arrays() -> Iterator[tuple[str, bytes]]:
     data = bytes(8 * 8 * 3)
     for dtype in ("|i1", "<u2", "<f4", "<f8", "|b1", "|O", "<c8", "|S3", "<U3", "|V3", "<M8[s]"):
         yield f"dtype {dtype}", header(stated(dtype)) + data
-    for dtype in (np.float32, np.float64, np.int64, np.uint16, np.bool_, np.complex64):
-        yield f"array {dtype.__name__}", npy(np.zeros((1, 8, 8, 3), dtype))
+    for kind in each(np.float32, np.float64, np.int64, np.uint16, np.bool_, np.complex64):
+        yield f"array {kind.__name__}", npy(np.zeros((1, 8, 8, 3), kind))
     yield "an object", npy(np.array([{"a": 1}], dtype=object))
     for shape in (
         "(1, 8, 8)", "(8, 8, 3)", "(1, 8, 8, 4)", "(1, 8, 8, 1)", "(0, 8, 8, 3)", "(1, 0, 8, 3)", "(1, 8, 0, 3)",
@@ -85,20 +90,20 @@ def bad_arrays() -> Iterator[tuple[str, bytes]]:
 def bad_samples() -> Iterator[tuple[str, Any]]:
     """What a field ``sample_0`` or an item of ``samples`` may not be; the frames of some are fine."""
     ok = progress_sample(video(2, side=8).tolist())
-    yield from ((f"sample {value!r}", value) for value in (None, 1, "text", [], [1], True, {}))
-    for kind in (None, "", "similarity", 3, [], {}):
+    yield from ((f"sample {value!r}", value) for value in each(None, 1, "text", [], [1], True, {}))
+    for kind in each(None, "", "similarity", 3, [], {}):
         yield f"type {kind!r}", {**ok, "sample_type": kind}
-    for trajectory in (None, 1, "x", [], {}):
+    for trajectory in each(None, 1, "x", [], {}):
         yield f"trajectory {trajectory!r}", {**ok, "trajectory": trajectory}
-    for task in (None, "", "  ", 3, [], {}, "x" * 4001):
+    for task in each(None, "", "  ", 3, [], {}, "x" * 4001):
         yield f"task {str(task)[:9]!r}", {**ok, "trajectory": {**ok["trajectory"], "task": task}}
-    for frames in (
+    for frames in each(
         None, 3, "x", [], [[]], [[[]]], [[[[]]]], [[[["a", "b", "c"]]]], [[[[1, 2]]]], [[[[1, 2, 300]]]],
         [[[[1, 2, -1]]]], [[[[1, 2, 0.5]]]], [[[[1, 2, None]]]], [[[[1, 2, 3]], [[1, 2, 3], [4, 5, 6]]]],
         {"__numpy_file__": "absent"}, {"__numpy_file__": 3}, {}, [[[[1, 2, 10**30]]]], [[[[True, False, True]]]],
     ):  # fmt: skip
         yield f"frames {str(frames)[:30]}", {**ok, "trajectory": {**ok["trajectory"], "frames": frames}}
-    for metadata in (
+    for metadata in each(
         3,
         "x",
         [1],
@@ -110,7 +115,7 @@ def bad_samples() -> Iterator[tuple[str, Any]]:
         {"fps": None},
     ):
         yield f"metadata {metadata}", {**ok, "trajectory": {**ok["trajectory"], "metadata": metadata}}
-    for times in (
+    for times in each(
         [],
         [0],
         [0, 1, 2],
@@ -123,8 +128,7 @@ def bad_samples() -> Iterator[tuple[str, Any]]:
         {"a": 1},
         [0, 1e400],
     ):
-        metadata = {"timestamps": times}
-        yield f"times {times}", {**ok, "trajectory": {**ok["trajectory"], "metadata": metadata}}
+        yield f"times {times}", {**ok, "trajectory": {**ok["trajectory"], "metadata": {"timestamps": times}}}
     yield "a preference of one", {"sample_type": "preference", "chosen_trajectory": ok["trajectory"]}
 
 
@@ -189,12 +193,14 @@ def bad_questions() -> Iterator[tuple[str, Any]]:
         return {"messages": [{"role": "user", "content": list(parts)}]}
 
     text = {"type": "text", "text": f"Task: {TASK}"}
-    for value in (None, 1, [], {}, {"messages": 3}, {"messages": []}, {"messages": [3]}, {"messages": [{}]}):
+    for value in each(
+        None, 1, [], {}, {"messages": 3}, {"messages": []}, {"messages": [3]}, {"messages": [{}]}
+    ):
         yield f"question {value}", value
     yield "no image", ask(text)
     yield "words alone", {"messages": [{"role": "user", "content": "hello"}]}
     yield "another role", {"messages": [{"role": "system", "content": [text]}]}
-    for url in (
+    for url in each(
         None, 3, "", "http://127.0.0.1:1/x.png", "file:///etc/hosts", "data:text/html;base64,AA==",
         "data:image/png,xx",
         "data:image/png;base64,", "data:image/png;base64,!!!", data_url(b"no image"),
@@ -214,9 +220,9 @@ def bad_questions() -> Iterator[tuple[str, Any]]:
 
 
 def bad_sessions() -> Iterator[Case]:
-    for value in (None, 1, [], {}, {"instruction": 3}, {"instruction": ""}, {"instruction": "x" * 4001}):
+    for value in each(None, 1, [], {}, {"instruction": 3}, {"instruction": ""}, {"instruction": "x" * 4001}):
         yield f"session {str(value)[:30]}", "/v1/sessions", {"json": value}
-    for views in (None, [], "main", [""], [3], ["a", "a"], ["x" * 101], list(map(str, range(17)))):
+    for views in each(None, [], "main", [""], [3], ["a", "a"], ["x" * 101], list(map(str, range(17)))):
         yield f"views {str(views)[:30]}", "/v1/sessions", {"json": {"instruction": TASK, "views": views}}
     yield "task", "/v1/sessions", {"json": {"instruction": TASK, "task": 3}}
     yield "odd", "/v1/sessions", {"json": {"instruction": TASK, "odd": "x"}}

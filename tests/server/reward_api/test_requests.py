@@ -172,7 +172,7 @@ def test_what_gives_positive_negative_and_unclear(values: list[float], word: str
     from stepscore.server.reward_api.chat import trend
     from stepscore.types import Curve
 
-    assert trend(Curve(np.arange(len(values)), np.array(values)), 0.05) == word
+    assert trend(Curve(np.arange(len(values)) / 2, np.array(values)), 0.05) == word
 
 
 def test_every_score_is_kept_in_the_run(tmp_path: Path) -> None:

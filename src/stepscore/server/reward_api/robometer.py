@@ -146,7 +146,8 @@ def times_of(metadata: Mapping[str, Any], n: int, fps: float, where: str) -> Flo
         times = np.zeros(0)
     if times.shape != (n,) or not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
         raise RefusedError(400, f"{where}: timestamps must be {n} increasing seconds, one for each frame.")
-    return times - times[0]
+    from_first: FloatArray = times - times[0]
+    return from_first
 
 
 def instruction_of(value: object, where: str) -> str:
