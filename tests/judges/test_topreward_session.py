@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from stepscore.judges.common.success_map import FittedSuccess
 from stepscore.metrics import MonotoneMap, SuccessMap
 from stepscore.models import get_model
 from stepscore.models.calls import Attempts, Budget, Call, CallOptions, opened_chain
+from stepscore.models.embedded import FOLDER
 from tests.paths import ROOT
 
 MODEL = get_model("embedded", gate=False)
@@ -212,6 +214,26 @@ def test_the_embedded_map_is_used_only_where_it_was_fitted_for_causal_sampling()
     assert isinstance(judge, TopReward)
     said = [str(one.message) for one in caught if "uncalibrated" in str(one.message)]
     assert bool(said) == (judge.fitted is None)
+
+
+def test_a_checkpoint_may_have_a_map_for_causal_sampling(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(FOLDER, folder)
+    model = get_model("embedded", checkpoint=str(folder))
+    with pytest.warns(UserWarning, match="uncalibrated"):
+        plain = get_judge("topreward", model=model, sampling="causal")
+    options = {name: value for name, value in plain.options().items() if name != "calibration"}
+    fitted = FittedMap(
+        MonotoneMap((0.0, 1.0), (0.0, 1.0)), "progress", "topreward", 1, options, "embedded", "0"
+    )
+    write_calibration(fitted, folder / "calibration-causal.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        live, recorded = (get_judge("topreward", model=model, sampling=name) for name in ("causal", "spread"))
+    assert isinstance(live, TopReward)
+    assert isinstance(recorded, TopReward)
+    assert str(live.calibration).endswith("calibration-causal.json")
+    assert str(recorded.calibration).endswith("calibration.json")
 
 
 def test_what_cannot_be_scored_live_says_so() -> None:

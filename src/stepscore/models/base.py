@@ -94,7 +94,10 @@ class JudgeDefaults(Protocol):
     """A model with options of its own for some judges, which hold unless the user chooses others."""
 
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
-        """Return the options that the judge of this name has by default on this model."""
+        """Return the options that the judge of this name has by default on this model.
+
+        ``calibration`` may be several files, of which the one that holds for the judge's options is used.
+        """
 
 
 Handler = Callable[..., Any]
