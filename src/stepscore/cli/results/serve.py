@@ -72,7 +72,7 @@ def serve(
     validation: options.ValidationFile = None,
     server: Annotated[dict[str, Any], GROUP],
 ) -> None:
-    """Serve a judge's progress and success to RL and evaluation code.
+    """Serve a judge's progress and success to RL code.
 
     Answers Robometer's requests, OpenAI chat completions as RLinf sends them, and live sessions.
     """
