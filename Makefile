@@ -16,11 +16,16 @@ DOCS_READY := $(DOCS_VENV)/.ready
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/$(SCRIPTS)
 VLLM_READY := $(VLLM_VENV)/.ready
+LEROBOT_PYTHON ?= python3.12
+LEROBOT_VENV := .venv-lerobot
+LEROBOT_BIN := $(LEROBOT_VENV)/$(SCRIPTS)
+LEROBOT_READY := $(LEROBOT_VENV)/.ready
+INSPECT_ROBOTS := .plugins/inspect-robots
 JOBS ?= 2
 PIP := -m pip install --quiet --disable-pip-version-check
 NEW_ENOUGH := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "StepScore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test test-core test-web test-vllm lint docs bench dist clean
+.PHONY: demo test test-core test-web test-vllm test-lerobot test-inspect-robots lint docs bench dist clean
 
 # The core alone: no torch, no test tools, no Debian package.
 demo: $(DEMO_READY)
@@ -40,6 +45,15 @@ test-web: $(READY)
 # A real vLLM on this machine's CPU: some minutes and 3.5 GB to install, once, in an environment of its own.
 test-vllm: $(READY) $(VLLM_READY)
 	$(BIN)/python -m pytest tests/vllm --vllm $(VLLM_BIN)/python -q -s
+
+# The reward model inside LeRobot 0.6.1, which needs Python 3.12 and some gigabytes, in an environment of its own.
+test-lerobot: $(LEROBOT_READY)
+	$(LEROBOT_BIN)/python -m pytest plugins/lerobot/tests -q
+
+# The grader inside inspect-robots, which needs numpy alone.
+test-inspect-robots: $(READY)
+	$(BIN)/python $(PIP) --no-deps --upgrade --target $(INSPECT_ROBOTS) inspect-robots==0.60.0
+	PYTHONPATH=$(INSPECT_ROBOTS) $(BIN)/python -m pytest tests/plugins -q
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -99,5 +113,10 @@ $(VLLM_READY): tools/install_vllm.py
 	$(VLLM_BIN)/python tools/install_vllm.py
 	@touch $@
 
+$(LEROBOT_READY): pyproject.toml plugins/lerobot/pyproject.toml
+	$(LEROBOT_PYTHON) -m venv $(LEROBOT_VENV)
+	$(LEROBOT_BIN)/python $(PIP) 'lerobot==0.6.1' pytest --editable . --editable plugins/lerobot
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) $(DOCS_VENV) $(VLLM_VENV) demo dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(LEROBOT_VENV) .plugins $(VENV) $(DEMO_VENV) $(CORE_VENV) $(DOCS_VENV) $(VLLM_VENV) demo dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,7 +20,7 @@ BY_HAND = {
     "benchmarks.tables.sim_sheets",
 }
 """Need a folder to write to, and have no limit to fail."""
-FOLDERS = ("benchmarks", "benchmarks/speed", "benchmarks/tables")
+FOLDERS = ("benchmarks", "benchmarks/rewards", "benchmarks/speed", "benchmarks/tables")
 
 
 def benchmarks() -> list[str]:

@@ -33,6 +33,8 @@ NEED_EXTRAS = (
     "models/robometer",
     "models/sarm",
     "report/plots",
+    "rewards/test_stable_baselines3.py",
+    "rewards/test_wrapper.py",
     "runs/engines/cluster",
     "server/test_app.py",
     "sim",

@@ -54,6 +54,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "ray": ("ray",),
     "remote": ("fsspec", "s3fs"),
     "rerun": ("rerun",),
+    "rl": ("gymnasium",),
     "sim": ("metaworld", "mujoco", "gymnasium"),
     "train": ("torch", "transformers", "peft"),
 }

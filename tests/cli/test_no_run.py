@@ -66,6 +66,7 @@ def commands(folder: Path, out: Path) -> list[list[str]]:
         ["view", path],
         ["plot", path, "-o", str(out)],
         ["weights", path, "-o", str(out / "w.parquet"), "--method", "rabc", "-W", "chunk-size=8"],
+        ["rewards", path, "-o", str(out / "r.parquet")],
         ["calibrate", path, "-o", str(out / "c.json")],
     ]
 

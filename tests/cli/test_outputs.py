@@ -27,11 +27,12 @@ A_PERSON_MAY_CHANGE = {"plan", "annotate", "progress-labels"}
 WRITING = [
     command
     for command in commands()
-    if {each.flag for each in command.parameters} & {"--out"} or command.name == "cache export"
+    if command.name == "cache export"
+    or ({each.flag for each in command.parameters} & {"--out"} and command.name != "serve")
 ]
 FORCED = [command for command in WRITING if command.name not in NEVER_FORCED]
 FOLDERS = {"demo", "audit", "bench", "tune", "train vlm", "train sarm"}
-TABLES = {"annotate", "progress-labels", "weights"}
+TABLES = {"annotate", "progress-labels", "rewards", "weights"}
 WELL = {"annotate": {1}}  # its model answers nonsense, and a table without rows is written
 ONE_FILE_IN = {"report": "index.html", "plot": "leaderboard.svg"}
 

@@ -21,6 +21,7 @@ ELSEWHERE = {
     ("README.md", PYTHON): "tests/test_docs.py",
     ("docs/results/runs.md", PYTHON): "tests/test_docs.py",
     ("docs/reference/extending.md", PYTHON): "tests/test_docs.py",
+    ("docs/guides/reward-server.md", PYTHON): "tests/server/reward_api/test_page.py",
     ("docs/data/perturbations.md", PYTHON): "tests/episodes/perturbations/test_length_matching.py",
     ("docs/methods/calibration.md", DOCTEST): "tests/metrics/test_calibration.py",
     ("docs/methods/intervals.md", DOCTEST): "tests/metrics/test_intervals_page.py",

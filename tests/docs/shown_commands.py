@@ -112,7 +112,8 @@ ELSEWHERE = {
     "pairs --goal": "tests/audit/test_compare_pairs.py",
     "pairs --columns": "tests/audit/test_pair_file.py",
     "inspect user/name": "tests/episodes/lerobot",
-    "serve-template": "tests/cli/test_serve_template.py",
+    "serve": "tests/server/reward_api",
+    "chat-template": "tests/cli/test_chat_template.py",
     "bench OUT": "tests/audit/board",
     "progress-labels --scheme": "tests/procedures",
 }

@@ -129,13 +129,13 @@ def free_port() -> int:
 
 @contextmanager
 def served(python: Path, checkpoint: Path, folder: Path, *options: str) -> Iterator[VllmServer]:
-    """Serve a checkpoint with the template of ``stepscore serve-template``; kill the server at the end."""
+    """Serve a checkpoint with the template of ``stepscore chat-template``; kill the server at the end."""
     from typer.testing import CliRunner
 
     from stepscore.cli.app import app
 
     template = folder / f"{checkpoint.name}.jinja"
-    written = CliRunner().invoke(app, ["serve-template", str(checkpoint), "-o", str(template)])
+    written = CliRunner().invoke(app, ["chat-template", str(checkpoint), "-o", str(template)])
     assert written.exit_code == 0, written.output
     log = folder / f"{checkpoint.name}.log"
     server = VllmServer(python, checkpoint, log, ("--chat-template", str(template), *options))

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Listed] = {
         "results.report:report", "Write a page with leaderboards, failure modes and an explorer."
     ),
     "view": Listed("results.view:view", "Serve the page of runs and update it while they are judged."),
+    "serve": Listed("results.serve:serve", "Serve a judge's progress and success to RL code."),
     "plot": Listed("results.plot:plot", "Draw figures for a paper, or an episode's video."),
     "export": Listed("results.export:export", "Write episodes for another tool, such as Rerun."),
     "merge": Listed("results.merge:merge", "Merge shards, runs of one protocol, or labels files."),
@@ -66,11 +67,10 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "sim": Listed("data.sim:sim", "Simulate labelled Meta-World rollouts as a LeRobot dataset."),
     "weights": Listed("training.weights:weights", "Turn a run into training weights for LeRobot or PyTorch."),
+    "rewards": Listed("training.rewards:rewards", "Write the reward of every frame of a run."),
     "train": Listed("training.train:app", "Train a judge on labelled rollouts."),
     "ls": Listed("tools.ls:ls", "List judges, models, readers or metrics with their options."),
-    "serve-template": Listed(
-        "tools.serve_template:serve_template", "Write a chat template for `vllm serve`."
-    ),
+    "chat-template": Listed("tools.chat_template:chat_template", "Write a chat template for `vllm serve`."),
     "doctor": Listed("tools.doctor:doctor", "Show what is installed and which judges and models run here."),
     "cache": Listed("tools.cache:app", "Manage cached answers and downloaded recordings."),
 }

@@ -146,9 +146,12 @@ def _with_defaults_of_model(
     merged = _merged(cast("Model", model), defaults, options, factory)
     if chosen is None or "calibration" in options:
         return merged
-    why = calibration_mismatch(read_calibration(str(chosen)), factory(**merged), cast("Model", model))
-    if why is None:
-        return {**merged, "calibration": chosen}
+    why, judge = "", factory(**merged)
+    for file in (chosen,) if isinstance(chosen, str) else cast("tuple[str, ...]", chosen):
+        found = calibration_mismatch(read_calibration(file), judge, cast("Model", model))
+        if found is None:
+            return {**merged, "calibration": file}
+        why = why or found
     warnings.warn(
         f"{cast('Model', model).name}: its calibration map was fitted {why}; progress and success are uncalibrated.",
         stacklevel=3,

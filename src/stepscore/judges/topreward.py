@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from stepscore.episodes import Episode, sample_frames
+from stepscore.episodes import Clip, Episode, sample_frames
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
@@ -21,8 +21,10 @@ from stepscore.judges.common.calibration import CalibratedJudge, FittedMap
 from stepscore.judges.common.option_checks import check_options, frame_rate, image_size, one_of, text, whole
 from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
+from stepscore.judges.topreward_session import OddFrames, TopRewardSession
 from stepscore.metrics import minmax, trailing_mean
-from stepscore.models import Model, Prompt, ScorePrefixes, Template, VideoFrames
+from stepscore.models import DecodedMedia, Model, Prompt, ScorePrefixes, Template, VideoFrames
+from stepscore.models.calls import Call
 from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, Judgement
 
@@ -39,6 +41,14 @@ class TokenizingModel(Protocol):
 
     def token_texts(self, text: str) -> Sequence[str]:
         """Return the text of each token; joined, they give ``text``."""
+
+
+@runtime_checkable
+class WarmingModel(Protocol):
+    """A model in process that can compute once before it is needed."""
+
+    def warm_up(self, prompt: Prompt, candidates: Sequence[str]) -> None:
+        """Load the weights and compute once."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +145,18 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         scored = {}
         for view, indices in sampled.indices.items():
             video = VideoFrames(view, tuple(indices.tolist()), self.size)
-            logprobs = await self._score(video, lengths, episode.instruction, ask)
-            scored[view] = np.where(np.isfinite(logprobs), logprobs, np.nan)
+            scored[view] = await self._score(video, lengths, episode.instruction, ask)
+        return self.judgement(times, scored, episode)
+
+    def judgement(self, times: FloatArray, scored: Mapping[str, FloatArray], episode: Episode) -> Judgement:
+        """Return the judgement of log-probabilities by view, calibrated where there is a map.
+
+        Args:
+            times: Seconds of the points.
+            scored: Log-probabilities of each view, (K, words); NaN or infinite where unknown.
+            episode: What they are of.
+        """
+        scored = {view: np.where(np.isfinite(each), each, np.nan) for view, each in scored.items()}
         curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
         likelihood = curve.channels["logp_true" if self.variant == "token" else "raw"]
         judgement = Judgement(
@@ -146,12 +166,74 @@ class TopReward(CalibratedJudge, SingleModelJudge):
         )
         return self.calibrated(judgement, episode)
 
+    def open(
+        self,
+        instruction: str,
+        views: Sequence[str] = ("main",),
+        task: str | None = None,
+        *,
+        odd: OddFrames = "wait",
+        ask: Ask | None = None,
+        calls: list[Call] | None = None,
+    ) -> TopRewardSession:
+        """Open a session on a video that is still being recorded; its points are those of :meth:`judge`.
+
+        Args:
+            instruction: The text the robot was given.
+            views: The cameras that will be shown.
+            task: The task's name, where the calibration has a term for it.
+            odd: ``"wait"``: a point with every pair of frames. ``"repeat"``: with every frame.
+            ask: Sends the requests; by default a call chain of the session's own.
+            calls: Gets the record of each call, where ``ask`` is given.
+        """
+        require(self.model, self.name, scores=True)
+        if self.sampling != "causal":
+            raise OptionError(
+                "A session samples causally, and this judge has sampling='spread', which needs the length of the "
+                "video. Make it with sampling='causal' (-J sampling=causal)."
+            )
+        if self.variant != "token":
+            raise OptionError("A session scores variant=token; variant=instruction is for recorded episodes.")
+        if not views:
+            raise OptionError("Name at least one view.")
+        return TopRewardSession(self, instruction, views, task=task, odd=odd, ask=ask, calls=calls)
+
+    def warm_up(self, instruction: str = "") -> None:
+        """Load the weights and compute once, before the first frame of a live video comes."""
+        if isinstance(self.model, WarmingModel):
+            self.model.warm_up(self.live_prompt(instruction), self.words())
+
+    async def score_clips(
+        self, clips: Mapping[str, Clip], instruction: str, ask: Ask, task: str | None = None
+    ) -> Judgement:
+        """Return the judgement of a video that is given decoded: a point for every frame, in one pass a view.
+
+        Every frame is shown; a prefix of an odd number of frames ends with its last frame twice.
+        """
+        require(self.model, self.name, scores=True)
+        times = next(iter(clips.values())).timestamps
+        lengths = tuple(range(1, len(times) + 1))
+        scored = {
+            view: await self._score(DecodedMedia(clip, video=True), lengths, instruction, ask)
+            for view, clip in clips.items()
+        }
+        return self.judgement(times, scored, Episode("clip", instruction, task=task))
+
+    def live_prompt(self, instruction: str) -> Prompt:
+        """Return the statement that a session scores."""
+        return self._prompt(instruction)
+
+    def words(self) -> tuple[str, str]:
+        """Return the two words whose log-probabilities are read, as the form needs them."""
+        space = "" if self.form == "chat" else " "
+        return f"{space}{self.target}", f"{space}{self.other}"
+
     async def _score(
-        self, video: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask
+        self, video: VideoFrames | DecodedMedia, lengths: tuple[int, ...], instruction: str, ask: Ask
     ) -> FloatArray:
         """Score one view: log-probabilities (K, 2); (K, tokens) for the instruction's own."""
         if self.variant == "token":
-            request = ScorePrefixes(video, lengths, (self._prompt(instruction),), self._words())
+            request = ScorePrefixes(video, lengths, (self._prompt(instruction),), self.words())
             both: FloatArray = (await _scores(request, ask))[0]
             return both
         before, tokens = self._instruction_tokens(instruction)
@@ -180,10 +262,6 @@ class TopReward(CalibratedJudge, SingleModelJudge):
 
     def _markup(self) -> Template:
         return MARKUP[self.form]
-
-    def _words(self) -> tuple[str, str]:
-        space = "" if self.form == "chat" else " "
-        return f"{space}{self.target}", f"{space}{self.other}"
 
     def _instruction_tokens(self, instruction: str) -> tuple[str, Sequence[str]]:
         """Return the text before the instruction, and the instruction token by token.

@@ -91,7 +91,10 @@ class JudgeDefaults(Protocol):
     """A model with other default options for some judges."""
 
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
-        """Return the default options of the judge of this name on this model."""
+        """Return the default options of the judge of this name on this model.
+
+        ``calibration`` may be several files; the one that fits the judge's options is used.
+        """
 
 
 Handler = Callable[..., Any]

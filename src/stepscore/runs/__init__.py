@@ -8,7 +8,8 @@ from stepscore.runs.dry_run import dry_run
 from stepscore.runs.engines import Engine, FinishedEpisode, RayEngine, run_episodes
 from stepscore.runs.episode_record import error_text
 from stepscore.runs.journal import is_being_written
-from stepscore.runs.protocol import Protocol
+from stepscore.runs.live_run import LiveRun
+from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
@@ -22,6 +23,7 @@ __all__ = [
     "Cut",
     "Engine",
     "FinishedEpisode",
+    "LiveRun",
     "Merged",
     "Protocol",
     "RayEngine",
@@ -37,6 +39,7 @@ __all__ = [
     "merge",
     "open_run",
     "parse_shard",
+    "protocol_of",
     "read_manifest",
     "run_episodes",
     "score",

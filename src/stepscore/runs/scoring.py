@@ -124,7 +124,7 @@ def score(
         folder = begin_shard(folder, shard, part, protocol, getattr(episodes, "source", ""))
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
         lease_s = LEASE_S if lease_s is None else lease_s
-    info, anew = _start(folder, protocol, episodes, chosen.workers)
+    info, anew = begin_run(folder, protocol, episodes, chosen.workers)
     info["licences"] = {model.name: model_licence(model)._asdict() for model in models}
     info |= {"command": dict(command)} if command is not None else {}
     summary = Summary()
@@ -184,7 +184,7 @@ def score(
     return open_run(folder)
 
 
-def _start(
+def begin_run(
     folder: Path, protocol: Protocol, episodes: Episodes | Sequence[Episode], workers: int | None
 ) -> tuple[dict[str, Any], str]:
     """Return the content of ``run.json`` for this start, and what changed if the run starts again from nothing.

@@ -60,7 +60,7 @@ def _option_case(rng: Random, here: Path, good: Path, *, trains: bool) -> Case:
     elif len(line) > len(command.words):
         line[len(command.words)] = value
     case = Case(f"{command.name} {parameter.flag or 'argument'} {parameter.key} {_short(value)}", [line])
-    if command.words == ("view",):
+    if command.words in (("view",), ("serve",)):
         case.stop_s, case.codes = 1.5, [0, 1, 2, 130]
         case.commands[0] += ["--port", "0"] if parameter.flag != "--port" else []
     return case

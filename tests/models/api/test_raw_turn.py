@@ -140,10 +140,10 @@ def test_a_server_that_reads_otherwise_is_asked_in_its_template_and_that_is_said
         model = model_on(server)
         assert model.describe()["question"] == {"prefixes": "chat"}
         assert not server.bodies, "no call is spent on finding out"
-        with pytest.warns(UserWarning, match=rf"another question than hf/ asks.*{why}.*serve-template"):
+        with pytest.warns(UserWarning, match=rf"another question than hf/ asks.*{why}.*chat-template"):
             model.score_prefixes(asked(2, 4))
         assert all("chat_template_kwargs" not in body for body in server.bodies)
-        with pytest.raises(ModelError, match=r"cannot be asked token by token.*serve-template"):
+        with pytest.raises(ModelError, match=r"cannot be asked token by token.*chat-template"):
             model_on(server, question="raw").describe()
 
 

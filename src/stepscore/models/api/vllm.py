@@ -46,7 +46,7 @@ _ID = "token_id:"
 
 Question = Literal["auto", "raw", "chat"]
 HOW_TO_SERVE = (
-    "Write a template (stepscore serve-template MODEL -o raw.jinja) and start the server with it: "
+    "Write a template (stepscore chat-template MODEL -o raw.jinja) and start the server with it: "
     "vllm serve MODEL --chat-template raw.jinja"
 )
 
@@ -60,7 +60,7 @@ class VllmModel(SelfHostedModel):
 
     Attributes:
         question: How prefixes of a video are asked about: ``"raw"``, token by token as ``hf/`` does, which needs a
-            server with the template of ``stepscore serve-template``; ``"chat"``, within the chat template;
+            server with the template of ``stepscore chat-template``; ``"chat"``, within the chat template;
             ``"auto"``, raw where the server can.
     """
 

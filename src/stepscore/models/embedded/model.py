@@ -41,6 +41,8 @@ FOLDER = Path(__file__).parent / "checkpoint"
 """The folder of its files: weights, tokenizer, gate, calibration map, card."""
 CALIBRATION = FOLDER / "calibration.json"
 """The maps from its topreward margin to the progress potential and to the probability of success."""
+CAUSAL_CALIBRATION = "calibration-causal.json"
+"""The same maps for causal sampling, which live sessions use, where a checkpoint has them."""
 
 JUDGE_DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "topreward": {"min_first": 2},
@@ -110,12 +112,11 @@ class EmbeddedModel(SyncMethods):
         return "embedded"
 
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
-        """Return the options that a judge has by default on this model, its calibration map included."""
+        """Return the options that a judge has by default on this model, its calibration maps included."""
         defaults = JUDGE_DEFAULTS.get(judge, {})
-        calibration = self._engine.folder / CALIBRATION.name
-        if judge != "topreward" or not calibration.is_file():
-            return defaults
-        return {**defaults, "calibration": str(calibration)}
+        maps = [self._engine.folder / name for name in (CALIBRATION.name, CAUSAL_CALIBRATION)]
+        found = tuple(str(path) for path in maps if path.is_file())
+        return {**defaults, "calibration": found} if judge == "topreward" and found else defaults
 
     @property
     def capabilities(self) -> Capabilities:

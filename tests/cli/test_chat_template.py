@@ -13,14 +13,14 @@ def test_it_writes_the_models_template_and_prints_the_command_that_serves_it(tmp
     (tmp_path / "a model").mkdir()
     (tmp_path / "a model" / "chat_template.jinja").write_text("{{ messages }}\n")
     out = tmp_path / "raw.jinja"
-    result = CliRunner().invoke(app, ["serve-template", f"hf/{tmp_path / 'a model'}", "-o", str(out)])
+    result = CliRunner().invoke(app, ["chat-template", f"hf/{tmp_path / 'a model'}", "-o", str(out)])
     assert result.exit_code == 0
     assert out.read_text() == template_with_raw_turn("{{ messages }}\n")
     assert f"vllm serve '{tmp_path / 'a model'}' --chat-template {out}" in result.stderr
 
 
 def test_a_model_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    ended = invoke(["serve-template", str(tmp_path / "nothing"), "-o", str(tmp_path / "raw.jinja")])
+    ended = invoke(["chat-template", str(tmp_path / "nothing"), "-o", str(tmp_path / "raw.jinja")])
     assert ended.code == 2
     assert "there is no such folder" in ended.err
     assert not (tmp_path / "raw.jinja").exists()

@@ -1,4 +1,4 @@
-"""``stepscore serve-template``: write the chat template with which a vLLM server is asked exactly what ``hf/`` is."""
+"""``stepscore chat-template``: write the chat template with which a vLLM server is asked exactly what ``hf/`` is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscore.cli.outputs import TEMPLATE, Force, check_output, new_file
 from stepscore.cli.tables import err
 
 
-def serve_template(
+def chat_template(
     model: Annotated[
         str,
         typer.Argument(metavar="MODEL", help="A checkpoint folder or a hub id, as `vllm serve` takes it."),
