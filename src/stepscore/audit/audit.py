@@ -60,6 +60,7 @@ class AuditOptions:
         full: Use every episode for every probe, at about 10 times the cost.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
         paraphrases: By task or instruction: the same in other words; a fixed sentence around it by default.
+        seed: Random seed.
         trivial: Audit the baselines too.
         views: Show the judge only these views.
     """

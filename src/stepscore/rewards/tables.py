@@ -49,7 +49,7 @@ class RewardOptions:
         clip: relative: largest change (0.2).
         every: relative: steps between two looks (3).
         success_by: Success by label or by judge.
-        channel: Channel of the curve; minmax only for dense, as equation 3 was published.
+        channel: Channel of the curve. minmax works with form=dense only.
     """
 
     form: Form = "potential"

@@ -36,6 +36,7 @@ class ConsistencyOptions:
         pairs: Number of pairs to ask about again, and of triples.
         repeats: Repetitions of each of these pairs.
         episodes: Number of whole episodes to judge.
+        seed: Random seed.
     """
 
     pairs: Annotated[int, Range(1, MANY)] = 60

@@ -32,6 +32,7 @@ class TuneOptions:
         views: Cameras of trials that name none; ``None`` for all.
         max_trials: Most trials, including the default.
         rewrite: Number of rewordings of the best template to request from the model.
+        seed: Random seed.
         call_options: Its budget covers the whole tuning.
     """
 

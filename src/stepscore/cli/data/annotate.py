@@ -68,21 +68,6 @@ def annotate(
             help="Longer side of a frame, in pixels.",
         ),
     ] = 336,
-    tries: Annotated[
-        int,
-        typer.Option(
-            "--tries",
-            callback=between(1, 100),
-            metavar="N",
-            help="Attempts at an answer. Each is sent the problems of the last.",
-        ),
-    ] = 2,
-    max_tokens: Annotated[
-        int,
-        typer.Option(
-            "--max-tokens", callback=between(1, 1_000_000), metavar="N", help="Tokens in an answer, at most."
-        ),
-    ] = 1024,
     structured: options.Structured = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     views: Annotated[
@@ -135,7 +120,7 @@ def annotate(
         chosen,
         file.with_name(f"{file.stem}.attempts"),
         vocabulary=read_subgoals(vocabulary) if vocabulary is not None else None,
-        options=AnnotateOptions(fps, max_frames, size, tries, max_tokens, structured),
+        options=AnnotateOptions(fps, max_frames, size, structured=structured),
         call_options=call_options,
         on_done=lambda done: err().print(f"{done.episode_id}: {_summary(done)}", markup=False),
     )

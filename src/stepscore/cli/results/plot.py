@@ -10,7 +10,6 @@ import typer
 
 from stepscore._options import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.numbers import between
 from stepscore.cli.outputs import FIGURE, Force, check_output, new_folder
 from stepscore.cli.progress import show_progress
 from stepscore.cli.tables import err
@@ -26,7 +25,7 @@ def plot(
         typer.Option(
             "--kind",
             metavar="A,B",
-            help="all, or any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay, clip.",
+            help="Kinds of figures, or all: see docs/results/plots.md.",
         ),
     ] = "all",
     episode: Annotated[
@@ -34,7 +33,7 @@ def plot(
         typer.Option("--episode", metavar="ID", help="Episode of trace, sheet, overlay and clip."),
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="A,B", help="svg, png; of a clip mp4 (default), gif.")
+        str, typer.Option("--format", metavar="A,B", help="svg, png. Of a clip: mp4 (default), gif.")
     ] = "svg,png",
     around: Annotated[
         str | None,
@@ -60,15 +59,6 @@ def plot(
             "--view", metavar="NAME", help="Camera of trace, sheet, overlay and clip. Default: the main view."
         ),
     ] = None,
-    width: Annotated[
-        float,
-        typer.Option(
-            "--width",
-            callback=between(0.5, 100),
-            metavar="INCHES",
-            help="Width of the figures. 3.4 is a paper's column.",
-        ),
-    ] = 3.4,
     source: options.RunSource = None,
     force: Force = False,
 ) -> None:
@@ -99,7 +89,6 @@ def plot(
             scenes=scenes,
             view=view,
             around=around,
-            width=width,
             source=source,
         )
     for path in result.paths:

@@ -27,7 +27,7 @@ class ServerKeys:
     """Where the server listens, and how it answers.
 
     Attributes:
-        host: Address to bind; one off loopback needs --token-file.
+        host: Address to bind. Off loopback it needs --token-file.
     """
 
     host: str = LOOPBACK
@@ -57,7 +57,7 @@ def serve(
     judge_flags: options.JudgeFlags,
     port: Annotated[
         int,
-        typer.Option("--port", callback=between(0, 65535), metavar="N", help="Port; 0 chooses a free one."),
+        typer.Option("--port", callback=between(0, 65535), metavar="N", help="Port. 0 chooses a free one."),
     ] = 8000,
     token_file: Annotated[
         Path | None,
@@ -119,6 +119,6 @@ def _open(name: str, flags: options.JudgeFlags) -> Judge:
 def _validation(file: Path) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from stepscore.analysis.validation import read_validation
+    from stepscore.analysis import read_validation
 
     return asdict(read_validation(file))
