@@ -30,9 +30,11 @@ from stepscore.training.vlm.processor_files import write_processor_files
 LOG_EVERY_STEPS = 50
 IMAGE_SIZE = 128
 """Pixels a side of the judge's input."""
-VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 7000, 300, 5000
-"""Steps of the vision encoder alone, steps that align the language model with it, and steps of statements and
-questions, in which the vision encoder is frozen."""
+VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 7000, 300, 12_000
+"""Steps of vision pretraining, steps that align the language model with the encoder, and steps of statements and
+questions, in which the encoder is frozen. With 5,000 of the last, procvlm and gvl were learned in their second half
+(procvlm's error fell from .21 to .13 on 39 validation rollouts, a clock has .23), hop hardly, and every loss still
+fell."""
 IMAGE_QUESTION_FRACTION, IMAGE_QUESTIONS_FROM = 0.6, 0.05
 """Fraction of the last with the questions of judges that show single images, and the fraction of them after which
 these begin: the vision encoder is trained by then."""
