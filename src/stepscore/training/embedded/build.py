@@ -31,7 +31,7 @@ LOG_EVERY_STEPS = 50
 IMAGE_SIZE = 128
 """Pixels a side of the judge's input."""
 VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 7000, 300, 5000
-"""Steps of the vision encoder alone, steps that align the language model with it, and steps of statements and
+"""Steps that train only the vision encoder, steps that align the language model with it, and steps of statements and
 questions, in which the vision encoder is frozen."""
 IMAGE_QUESTION_FRACTION, IMAGE_QUESTIONS_FROM = 0.6, 0.05
 """Fraction of the last with the questions of judges that show single images, and the fraction of them after which
@@ -90,7 +90,7 @@ OUT_OF_DISTRIBUTION = (
         ("drawer-open", "push", "door-open", "hammer", "window-close", "assembly"),
     ),
 )
-"""Other scenes and other cameras, for the domain gate alone."""
+"""Other scenes and other cameras, only for the domain gate."""
 EVERY_POLICY = (
     *("expert", "slow", "hesitate", "noisy:0.5", "noisy:1", "freeze", "short:1", "short:2", "short:4"),
     *("retreat", "undo", "drop", "wrong-target"),
@@ -98,7 +98,7 @@ EVERY_POLICY = (
 VALIDATION = RolloutSet("V", EVERY_POLICY, 13, VALIDATION_SEED)
 """Other scenes of the same tasks, for evaluation during training."""
 CALIBRATION_SET = RolloutSet("M", EVERY_POLICY, 52, CALIBRATION_SEED)
-"""Every policy on four other scenes of each task, for the calibration maps alone."""
+"""Every policy on four other scenes of each task, only for the calibration maps."""
 
 
 @dataclass(frozen=True)
