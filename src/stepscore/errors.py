@@ -7,7 +7,7 @@
     ├── OptionError           an option or argument with a wrong value
     ├── MissingExtraError     an optional dependency is not installed
     ├── ExitError             third-party code called sys.exit()
-    ├── SourceError           a source cannot be read at all
+    ├── SourceError           a whole source cannot be read
     │   └── ManifestError     a manifest, labels or subgoals file is wrong; names file, line and field
     ├── EpisodeError          one episode cannot be used; the run continues without it
     │   ├── VideoError        its video cannot be read
@@ -164,7 +164,7 @@ def _place(error: BaseException) -> str:
 
 
 class SourceError(StepScoreError):
-    """A source of episodes cannot be read at all."""
+    """A whole source of episodes cannot be read, rather than a single episode."""
 
 
 class ManifestError(SourceError):

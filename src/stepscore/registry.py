@@ -30,7 +30,7 @@ class Declared:
 
     Attributes:
         what: ``model`` (a model string), ``judge`` (``JUDGE@MODEL``), ``path`` (a file, folder, source or hub id),
-            ``server`` (a URL), ``code`` (which is run) or ``text`` (nothing of these); ``None`` if it does not say.
+            ``server`` (a URL), ``code`` (which is run) or ``text`` (none of these); ``None`` if it does not say.
         allowed: Values that name nothing of the kind, the default among them.
     """
 

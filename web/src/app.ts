@@ -14,7 +14,7 @@ export interface View {
   element: HTMLElement;
   /** Follow a changed address without being rebuilt; false if that is not possible. */
   update?: (context: Context) => boolean;
-  /** Show newer data of the same runs where the person is; false if the view is to be made anew. */
+  /** Show newer data of the same runs without leaving the user's place; false if the view must be rebuilt. */
   refresh?: (context: Context) => boolean;
   /** Colours have changed. */
   repaint?: () => void;

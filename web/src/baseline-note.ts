@@ -1,4 +1,4 @@
-// The line that stands where a judge looked at no frame. It opens the limits of the overview, too.
+// The line shown for a judge that looked at no frame. It also opens the limits of the overview.
 import type { Leaderboard } from "./contract";
 import { h } from "./dom";
 

@@ -101,7 +101,7 @@ function table(
   const estimates = lines.flatMap(({ cells }) =>
     cells.flatMap(({ name, row }) => (row.cells[name] ? [row.cells[name]] : [])),
   );
-  // Where no number has an interval, the reason stands once above them.
+  // If no number has an interval, state the reason once, above them.
   const bare = estimates.every(([, lo]) => lo === null);
   const reasons = bare
     ? distinct(estimates.filter(([value]) => value !== null).map((e) => context.data.method(e)))

@@ -190,7 +190,7 @@ function boardOf(data: Data, route: Context["route"]): Context["board"] {
   return route.view === "subgoals" && !route.options.judge ? data.verdictBoard() : data.board(route.options.judge);
 }
 
-/** What links to other views say about the judge: nothing of the first, nor of one that a view took by itself. */
+/** The judge in links to other views: left out if it is the first, or one that the view chose automatically. */
 function carried(data: Data, route: Context["route"], board: Context["board"]): Record<string, string> {
   const chosen = route.options.judge || route.view === "explorer";
   return chosen && board !== data.firstBoard() ? { judge: board.id } : {};

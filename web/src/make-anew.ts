@@ -17,7 +17,7 @@ export function makeAnew(place: HTMLElement, make: () => HTMLElement): void {
   scrollTo(left, top);
 }
 
-/** What a control is found by after it was made anew. */
+/** The name by which a rebuilt control is found again. */
 function nameOf(control: Element): string {
   const name = control.getAttribute("name") ?? control.getAttribute("aria-label") ?? control.textContent;
   return `${control.tagName} ${control.getAttribute("href") ?? ""} ${name}`;

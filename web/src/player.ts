@@ -13,10 +13,10 @@ export interface VideoSource {
   clock: FrameClock;
   /** Why there is no video, or what to know of the one that is shown. */
   note: string;
-  /** Where the frames are those of the file in another order: which, and the file's own clock. Such a video never plays by
-   *  itself; it is sought frame by frame. */
+  /** Where the frames are those of the file in another order: which, and the file's own clock. Such a video never plays;
+   *  it is sought frame by frame. */
   shown?: { frames: Float64Array; clock: FrameClock } | null;
-  /** What stands above the video, instead of its name on it. */
+  /** Shown above the video, instead of its name on it. */
   head?: HTMLElement;
 }
 
@@ -28,7 +28,7 @@ interface Screen {
   pending: number | null;
   /** How often the last seek was repeated because its frame was not reported. */
   retries: number;
-  /** It shows its last frame while longer ones play on. Its file may go on with another episode. */
+  /** It shows its last frame while longer ones play on. Another episode may follow in its file. */
   held: boolean;
 }
 
@@ -153,7 +153,7 @@ export class Player {
       );
       if (this.playing && !this.lead()) this.tick();
     });
-    // A browser may pause a muted video by itself; playback continues until Pause is pressed.
+    // A browser may pause a muted video automatically; playback continues until Pause is pressed.
     video.addEventListener("pause", () => {
       if (!this.playing || this.closed || document.hidden || screen.held || !plays(screen)) return;
       if (!video.ended) video.play().catch(() => undefined);

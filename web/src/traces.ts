@@ -1,4 +1,4 @@
-// State, action and other numbers recorded beside the videos: those on the page, or asked of the server that serves it.
+// State, action and other numbers recorded with the videos: those on the page, or fetched from the server that serves it.
 import type { TraceTable } from "./contract";
 import { Numbers } from "./packed";
 
@@ -29,7 +29,7 @@ export class Traces {
     this.leftOut = new Set(table.left_out);
   }
 
-  /** Why an episode has none on this page; "" where it has, or has none at all. */
+  /** Why an episode has none on this page; "" if they are on the page, or none were recorded. */
   note(episode: number): string {
     if (this.leftOut.has(episode))
       return "State and action of this episode are not on this page because of its size; stepscore view shows them.";

@@ -22,7 +22,7 @@ class Cell:
         text: What a person reads: ``"87.5"``, ``"open the drawer"``.
         bounds: The interval as text: ``("52.9", "97.8")``; ``None`` without one.
         note: A note on this cell: ``"n 7 (58 %)"``.
-        bold: Whether it stands out.
+        bold: Whether it is emphasized.
         metric: The name that ``--json`` has for the number; empty for a text.
         value: The number itself, in the units of ``--json``; NaN where unknown, ``None`` for a text.
         lo: Lower end of its interval.

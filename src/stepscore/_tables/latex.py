@@ -114,7 +114,7 @@ def latex_table(table: PrintedTable) -> str:
 
 
 def _characters(table: PrintedTable) -> float:
-    """Return about how many characters wide a table is; sub- and superscripts stand above each other, and small."""
+    """Estimate a table's width in characters; sub- and superscripts are small and share their width."""
     widths: list[float] = [
         max(map(len, column.name.split("\n"))) + (2 if column.arrow else 0) for column in table.columns
     ]

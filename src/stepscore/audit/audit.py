@@ -56,10 +56,10 @@ class AuditOptions:
     """Options of an audit; ``workers``, ``engine`` and ``call_options`` are those of :func:`stepscore.score`.
 
     Attributes:
-        probes: Names of the probes; all by default.
+        probes: Names of the probes. Default: all.
         full: Use every episode for every probe, at about 10 times the cost.
         counterfactuals: By task or instruction: other instructions for the same scene and objects.
-        paraphrases: By task or instruction: the same in other words; a fixed sentence around it by default.
+        paraphrases: Paraphrases by task or instruction. Default: a fixed sentence around the instruction.
         seed: Random seed.
         trivial: Audit the baselines too.
         views: Show the judge only these views.

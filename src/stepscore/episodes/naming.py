@@ -95,7 +95,7 @@ PLACES = (
     *("exterior", "scene", "primary", "secondary", "third_person", "eye_in_hand", "over_shoulder"),
     *("agentview", "frontview", "sideview", "birdview", "topview"),
 )
-"""Words for a camera's position. They may be joined (``left_wrist``) and stand before or after ``cam``."""
+"""Words for a camera's position. They may be joined (``left_wrist``) and come before or after ``cam``."""
 
 _PLACE = "(?:" + "|".join(word.replace("_", "[_ -]?") for word in PLACES) + ")"
 _CAMERA = (

@@ -10,7 +10,7 @@ final     progress at the end
 gain      rise of the best progress so far during the last quarter
 range     range of the progress during the last quarter
 reached   number of the furthest subgoal that was ever reached
-kept      number of the furthest subgoal that stands at the end
+kept      number of the furthest subgoal that is still reached at the end
 
 ``reached`` and ``kept`` are from subgoals and annotated stages where these are known, else from the curve. A task of
 K subgoals is K equal parts of the curve; K is 4 where a task has no subgoals.
@@ -123,7 +123,7 @@ class SubgoalEvidence:
     Attributes:
         count: Number of the task's subgoals; ``None`` where it has none.
         reached: Number of the furthest one that was ever reached, 0 for none; ``None`` where unknown.
-        kept: Number of the furthest one that stands at the end; ``None`` where unknown.
+        kept: Number of the furthest one that is still reached at the end; ``None`` where unknown.
     """
 
     count: int | None = None

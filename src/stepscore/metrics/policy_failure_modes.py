@@ -54,8 +54,8 @@ def failure_mode_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
     """Return how similar a policy's failure modes are across tasks.
 
     1 - mean over pairs of tasks of the total variation distance (1/2) sum |a - b| between their shares of
-    failure modes: 1 when every task shows the same mixture, 0 when no two share a failure mode. Chance alone
-    keeps it under 1 when a task has few episodes. ``"unknown"`` is ignored.
+    failure modes: 1 when every task shows the same mixture, 0 when no two share a failure mode. With few
+    episodes per task it stays below 1 by chance. ``"unknown"`` is ignored.
 
     Returns:
         0..1, or NaN with fewer than two tasks that have a known failure mode.

@@ -35,7 +35,7 @@ MAX_COSINE_ERROR = 1e-5
 
 
 def count_of(value: object) -> int:
-    """Return a count of tokens; 0 (unknown) unless it is an integer, not a boolean, from 0 to the bound."""
+    """Return a count of tokens; 0 (unknown) for anything but an integer (not a boolean) from 0 to the bound."""
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return value if 0 <= value <= MAX_TOKENS else 0

@@ -123,8 +123,8 @@ class RewardWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         if env_reward == 0 and form == "potential":
             warnings.warn(
-                "form='potential' without the environment's reward prefers no policy: its sum depends on the first "
-                "state alone. Use env_reward=1, or form='terminal'.",
+                "form='potential' without the environment's reward prefers no policy: its sum depends only on the "
+                "first state. Use env_reward=1, or form='terminal'.",
                 stacklevel=2,
             )
         self._judge, self._instruction, self._views, self._task = judge, instruction, views, task

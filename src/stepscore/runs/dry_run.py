@@ -133,7 +133,7 @@ class _ModelCalls:
         self.model, self.price = model, price
         try:
             self.described: Mapping[str, object] | None = dict(model.describe())
-        except ModelError:  # its server is not reachable: nothing of it is known, and nothing in the cache
+        except ModelError:  # no server: neither the model nor its cached answers are known
             self.described = None
         self._cache = None if self.described is None else cache
         # How many frames of a video's prefix it reads as one image.

@@ -204,7 +204,7 @@ class Scheduler(Generic[T]):
                 self._finished.add(name)
                 given_up.append(left.pop(name))
         if any(self._deaths[name] > 1 for name in left):
-            # One of them may be to blame: judged alone, the next death shows which.
+            # One of them may be to blame: judge each separately, so that the next death shows which.
             for name, item in reversed(left.items()):
                 self._put_back({name: item})
         else:

@@ -49,7 +49,7 @@ def make_app(live: LivePage) -> Starlette:
         try:
             return Response(live.page(), media_type="text/html", headers=headers)
         except (StepScoreError, OSError) as error:
-            # The browser asks again by itself: a run may just have begun.
+            # The browser retries automatically: a run may just have begun.
             return _error_line(error, headers | {"Refresh": "3"})
 
     def data(request: Request) -> Response:

@@ -1,8 +1,8 @@
 """The page of some runs, kept up to date while they grow.
 
 An open page asks for newer data every few seconds. Measuring a large run takes long, on the machine that may be
-judging it: so what a page asks for, and not a person, is measured anew only after a pause of :data:`PAUSE` times as
-long as the last time took.
+judging it: a request that a page makes automatically is measured again only after a pause of :data:`PAUSE` times
+the duration of the last measurement.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SAVE_MINUTES = 5.0
 def adamw(
     parameters: Iterable[Tensor], lr: float, weight_decay: float, betas: tuple[float, float]
 ) -> torch.optim.AdamW:
-    """Return AdamW over these parameters, with weight decay for matrices alone."""
+    """Return AdamW over these parameters, with weight decay only for matrices."""
     every = list(parameters)
     groups = [
         {"params": [p for p in every if p.ndim >= 2], "weight_decay": weight_decay},

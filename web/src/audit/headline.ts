@@ -58,7 +58,7 @@ export function headlineSection(context: Context, audit: AuditData): HTMLElement
       "p",
       { class: "muted" },
       audit.trivial.length
-        ? "Mean effect as a dot with its 95 % interval; the good side of the bound is shaded. Judges that know nothing stand below: what they pass, a judge passes without knowing anything."
+        ? "Mean effect as a dot with its 95 % interval; the good side of the bound is shaded. Trivial judges are listed below: a judge can pass whatever they pass without knowing anything."
         : "Mean effect as a dot with its 95 % interval; the good side of the bound is shaded. No trivial judge was audited beside it.",
     ),
     outcomeKey(),

@@ -1,4 +1,4 @@
-// The outcome of a probe: a word and a sign, never a colour alone.
+// The outcome of a probe: a word and a sign, never only a colour.
 import type { Outcome } from "../contract";
 import { h } from "../dom";
 

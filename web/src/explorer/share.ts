@@ -84,7 +84,7 @@ export class Share {
   }
 }
 
-/** The range of an address, `1.50-4.00`; null where it is none within the episode. */
+/** The range of an address, `1.50-4.00`; null if it is not a range within the episode. */
 export function rangeOf(stated: string | undefined, duration: number): Range | null {
   const parts = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(stated ?? "");
   if (!parts) return null;

@@ -103,7 +103,7 @@ export function paretoPlot(data: Data, board: JudgeBoard): HTMLElement | null {
   );
 }
 
-/** The names beside their marks; those that would stand over each other, one below the other. */
+/** The names next to their marks; names that would overlap are put one below the other. */
 function labels(marks: { name: string; x: number; y: number }[]): SVGElement[] {
   const placed: { x: number; y: number }[] = [];
   return marks.map(({ name, x, y }) => {

@@ -248,7 +248,7 @@ export function explorer(first: Context): View {
     else open(at, Number(frame) || 0, beside);
   }
 
-  /** Newer data: the list grows around the episode on screen, which stays as it is unless it was judged anew. */
+  /** Newer data: the list grows around the episode on screen, which stays as it is unless it was judged again. */
   function refresh(next: Context): boolean {
     const before = context;
     const kept = chosen < 0 ? [] : [items[chosen], ...others];

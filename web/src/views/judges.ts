@@ -124,7 +124,7 @@ export function judges({ data }: Context): View {
         h(
           "p",
           { class: "muted" },
-          "Every number with its 95 % interval; percent where it is a share. Press a heading to sort; judges that know nothing stand last.",
+          "Every number with its 95 % interval; percent where it is a share. Press a heading to sort; trivial judges come last.",
         ),
         place,
       ),

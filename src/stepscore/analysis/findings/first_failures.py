@@ -26,7 +26,7 @@ LOST = ("object lost", "undone at the end")
 PHRASES = {rule.name: rule.name for rule in FAILURE_MODES} | {
     UNKNOWN_FAILURE_MODE: "fails, and its curves do not show how",
 }
-"""The names are said as they are: the same words in tables, on the page and in the demo."""
+"""A failure mode is its own phrase, so that tables, the page and the demo use the same words."""
 
 
 @dataclass(frozen=True)

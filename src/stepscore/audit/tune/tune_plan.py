@@ -26,7 +26,7 @@ class TuneOptions:
     """Options of a tuning; ``workers`` and ``engine`` are those of :func:`stepscore.score`.
 
     Attributes:
-        metric: Such as ``subgoal-f1`` or ``progress-mae``; by default one that fits labels and judge.
+        metric: Such as ``subgoal-f1`` or ``progress-mae``. Default: one that fits labels and judge.
         potential: Name of the true progress labels, if there are several.
         share: Share of the scenes to choose on.
         views: Cameras of trials that name none; ``None`` for all.

@@ -89,8 +89,8 @@ class WorkerKeys(ConnectionKeys):
     """How calls are made, and how many episodes are judged at a time.
 
     Attributes:
-        workers: Processes that judge, each with its own model; for a served model, episodes judged at a time.
-            Default: 1; for a served model, the connections.
+        workers: Processes with a model each, or concurrent episodes of a served model. Default: 1, or the
+            connections of a served model.
     """
 
     workers: Annotated[int | None, Range(1, MAX_PARALLEL)] = None
@@ -144,8 +144,7 @@ class RunKeys(ClusterKeys):
     """What judges the episodes of a run.
 
     Attributes:
-        lease: Lock RUN with a lease that expires after this many seconds without renewal. Automatic for shards and
-            on file systems without locks.
+        lease: Lock RUN with a lease lasting this many seconds without renewal.
         offline: Use a published prompt only if it was downloaded before.
     """
 

@@ -4,7 +4,7 @@ Sources of this, in order:
 
 1. Spans: rows of value 1 with ``start_s``. True from ``start_s`` to before ``end_s``, false outside of all
    spans; without ``end_s``, unknown after ``start_s``.
-2. ``ever`` of value 0: never true. Spans of value 0 alone: false within them.
+2. ``ever`` of value 0: never true. Only spans of value 0: false within them.
 3. Success only: progress labels called :data:`POTENTIAL`. Success is where they are 1, provided that they
    agree with the success label. Labels of other names (linear, by procedure) say when a task was worked on,
    not what was true, and are not used.
@@ -39,7 +39,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Truth:
-    """When a statement was true; false at all other times.
+    """When a statement was true; it was false the rest of the time.
 
     Attributes:
         true: Intervals in which it was true: first second, and the second at which it no longer was.

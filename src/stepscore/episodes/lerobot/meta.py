@@ -129,7 +129,7 @@ class Meta:
         return self.whole(row, "length", MAX_FRAMES)
 
     def whole(self, row: int, name: str, most: int) -> int:
-        """Return a whole number of an episode; EpisodeError where the column has something else there."""
+        """Return an integer from an episode's row; raise EpisodeError if the column holds anything else there."""
         value = self.columns[name][row]
         if (
             isinstance(value, bool)

@@ -96,7 +96,7 @@ class DataFileSignals:
 
 
 def signal_columns(meta: Meta) -> tuple[SignalColumn, ...]:
-    """Return the numeric columns of a dataset, state and action first; those that index its frames are none."""
+    """Return the numeric columns of a dataset, state and action first; without those that index its frames."""
     features = meta.info.features
     names = [name for name, feature in features.items() if feature.is_signal and name not in INDEXES]
     ordered = [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]

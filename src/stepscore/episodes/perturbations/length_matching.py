@@ -3,7 +3,7 @@
 Rollouts that stop after success give the answer away: their length reaches a success AUC of 0.95, and
 a judge that counts frames looks good. Here each success is paired with a failure of its task, which is cut to
 the success's length. In the result, successes and failures of every task are equally many and equally long,
-so length alone scores an AUC of 0.5 within each task and over all of them.
+so judging by length scores an AUC of 0.5 within each task and over all of them.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatche
     """Pair successes with failures of the same task and length; read headers, no frames.
 
     As many pairs are made as the task's lengths and labels allow (a maximum matching); which of several
-    possible ones depends on the ids and ``seed`` alone. A task with more than :data:`MOST_AT_ONCE` pairs of a
+    possible ones depends only on the ids and ``seed``. A task with more than :data:`MOST_AT_ONCE` pairs of a
     success and a failure to choose from is matched in parts, which may make a few pairs fewer. Successes are
     never cut. A failure is cut only where its labels state that it is a failure when it ends there: one that
     had succeeded for a while is not cut inside that time, and one of which only the end is known (``holds``,
-    without spans or potential) is not cut at all. Label it ``ever`` = 0 if it never succeeded.
+    without spans or potential) is never cut. Label it ``ever`` = 0 if it never succeeded.
 
     Args:
         episodes: Episodes with success labels. The task is ``task``, else the instruction.

@@ -205,7 +205,7 @@ def other_instruction(
         text: The other instruction.
         among: Episodes to draw it from, or their instructions: one of those of another task, each instruction with
             the same probability.
-        seed: Random seed; the draw depends on it and the episode's id alone.
+        seed: Random seed; the draw depends only on it and the episode's id.
     """
     if (text is None) == (not among):
         raise OptionError("Give exactly one of text and among.")

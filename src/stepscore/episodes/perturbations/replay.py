@@ -67,7 +67,7 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
     Args:
         episode: The episode to perturb.
         blocks: Number of blocks, from 2 to 256.
-        seed: Random seed; the order depends on it and the episode's id alone, and is never the recorded one.
+        seed: Random seed; the order depends only on it and the episode's id, and is never the recorded one.
     """
     if int(blocks) != blocks or not 2 <= blocks <= 256:
         raise OptionError(f"blocks must be an integer from 2 to 256, got {blocks}.")

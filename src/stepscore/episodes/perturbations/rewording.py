@@ -64,7 +64,7 @@ class TaskInstructions:
         return cls(tuple(first.values()), len(episodes))
 
     def draw_other(self, episode: Episode, seed: int) -> Episode:
-        """Return an episode of another task than this one's, each instruction with the same probability."""
+        """Draw an episode of a different task; each instruction has the same probability."""
         own = episode.task or episode.instruction
         others: dict[str, Episode] = {}
         for other in self.first:

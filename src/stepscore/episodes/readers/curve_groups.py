@@ -161,7 +161,7 @@ class PagedRows:
             yield self._read(number, columns)
 
     def page_of(self, rows: IntArray) -> IntArray:
-        """Return the page that each row stands in."""
+        """Return the page that each row is on."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
     def take(self, keep: IntArray) -> Rows:

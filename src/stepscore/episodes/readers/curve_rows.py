@@ -29,7 +29,7 @@ UNKNOWN: Final = ("", "nan", "null")
 """Cells of a csv file that mean an unknown number, in any case of letters."""
 
 ABSENT: Final = ("absent",)
-"""The cell of a jsonl row that does not have the column at all (``null`` is ``None``)."""
+"""The cell of a jsonl row that lacks the column (``null`` is ``None``)."""
 
 Cells = Any
 """A column: an array of numbers (parquet), an arrow array (other parquet, large csv) or a sequence."""
@@ -88,7 +88,7 @@ class Rows:
         return values
 
     def is_text(self, name: str) -> bool:
-        """Return whether no cell of the column is a known number: text, true/false, or nothing at all."""
+        """Return whether no cell of the column is a known number: text, true/false, or an empty column."""
         return not any(_is_known_number(cell) for cell in self.cells(name))
 
 

@@ -143,5 +143,5 @@ def _constant(rows: Rows, column: str, episode: str) -> str | None:
 
 
 def _text(cell: object) -> str:
-    """Return a cell as text; a whole number as 12 and not 12.0."""
+    """Return a cell as text; an integral float as 12, not 12.0."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

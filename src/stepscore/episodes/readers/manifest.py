@@ -4,7 +4,7 @@
 columns of a mapping, lists are written as JSON) or ``manifest.yaml``::
 
     defaults: {policy: pi0, robot: franka}      # optional; an entry's own fields take precedence
-    episodes:                                   # or the list alone, without defaults
+    episodes:                                   # or only the list, without defaults
       - video: pour/ep1.mp4
         instruction: pour the water
         success: true

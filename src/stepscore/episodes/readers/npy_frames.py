@@ -58,7 +58,7 @@ class NpyFramesView:
         return (np.array(self.steps, dtype=np.float64) - self.steps[0]) / self.fps
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """Read the frames at ``indices``; all frames of a view must have the first one's size."""
+        """Read the frames at ``indices``; all frames of a view must have the size of its first frame."""
         info = self.info()
         width, height = fit_size(info.width, info.height, size)
         numbers = check_indices(indices, info.n_frames, self.location())

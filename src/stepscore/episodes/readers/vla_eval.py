@@ -121,7 +121,7 @@ def _benchmark(row: Mapping[str, Cell]) -> str | None:
 def _video(stated: Cell, folder: Path) -> Path | None:
     """Return the video of a step file. Only videos in the recording's folder are read, whatever the row states.
 
-    Runs in containers state a path of theirs: its end is looked for in the folder.
+    A run in a container states the container's path: look for the end of that path in the folder.
     """
     text = _text(stated)
     if not text or "\0" in text or len(text) > 4096:

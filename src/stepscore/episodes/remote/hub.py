@@ -89,7 +89,7 @@ def hub_folder(url: str) -> HubFolder | None:
 
 
 def is_offline(folder: HubFolder) -> bool:
-    """Return whether the user wants nothing to be asked of the Hub (``HF_HUB_OFFLINE=1``)."""
+    """Return whether the user has turned off requests to the Hub (``HF_HUB_OFFLINE=1``)."""
     hub_package(f"Reading {folder.repo_id} from the Hub")
     from huggingface_hub import constants
 
@@ -113,8 +113,8 @@ def refusal(folder: HubFolder, error: Exception) -> SourceError:
         why = f"it has no revision {folder.revision!r}. Name a branch, tag or commit"
     elif code in ("RepoNotFound", "GatedRepo") or status in (401, 403):
         why = (
-            "it is not there, or it is private or gated and you have no access. For one of yours: hf auth login, or "
-            "set HF_TOKEN"
+            "it does not exist, or it is private or gated and you have no access. If it is your repo, run hf "
+            "auth login or set HF_TOKEN"
         )
     elif status is not None:
         why = f"the Hub answered with {reason(error)}"

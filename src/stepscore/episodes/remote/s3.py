@@ -76,7 +76,7 @@ def _too_long(most: int, stated: int | None = None) -> str:
 
 
 class _BoundedBody:
-    """The body of an answer of aiohttp, of which so many bytes are read."""
+    """The body of an aiohttp response, read up to a maximum number of bytes."""
 
     def __init__(self, response: Any, most: int) -> None:
         self._response, self._body, self._left, self._most = response, response.content, most, most

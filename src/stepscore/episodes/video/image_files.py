@@ -102,7 +102,7 @@ class ImageSequenceView:
         return np.arange(self._count()) / self.fps
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """Read the frames at ``indices``; all images of a view must have the first one's size."""
+        """Read the frames at ``indices``; all images of a view must have the size of its first image."""
         info = self.info()
         width, height = fit_size(info.width, info.height, size)
         numbers = check_indices(indices, info.n_frames, self._encoded.location())

@@ -234,7 +234,7 @@ def _frames(
     ticks, first = np.unique(demuxed.pts[packet], return_index=True)
     assert stream.time_base is not None  # the demuxer always sets it
     base = stream.time_base
-    # In whole numbers where they fit, as exact as the file; ticks near the end of 64 bits would wrap around.
+    # Multiply integers where they fit, which is exact; ticks near the limit of 64 bits would wrap around.
     fits = max(abs(int(ticks[0])), abs(int(ticks[-1]))) * base.numerator < 1 << 63
     times: FloatArray = (ticks if fits else ticks.astype(np.float64)) * base.numerator / base.denominator
     if times[-1] - times[0] > MAX_FRAMES / MIN_FPS or np.any(np.diff(times) <= 0):

@@ -260,7 +260,7 @@ class Decoder:
     def packets_from(self, key: int) -> Iterator[VideoPacket]:
         """Yield the packets from a keyframe on, in decoding order."""
         index = self._index
-        # Containers seek by decoding time (mp4) or by presentation time (Matroska), and some not at all.
+        # Containers seek by decoding time (mp4) or by presentation time (Matroska); some cannot seek.
         for tick in () if index.counted else (int(index.key_pts[key]), int(index.key_dts[key])):
             try:
                 self._container.seek(tick, backward=True, any_frame=False, stream=self.stream)

@@ -17,7 +17,7 @@ from urllib.parse import quote, quote_plus
 from stepscore.errors import OptionError
 
 MASK = "[key]"
-"""What stands where a key stood."""
+"""Replaces a key."""
 
 MIN_MASKED_CHARS = 8
 """Shortest key that is masked in answers. Servers without keys are sent such as ``EMPTY``, a word like any other."""
@@ -41,7 +41,7 @@ def read_key(name: str) -> str:
 
 
 def mask_text(text: str, key: str) -> str:
-    """Return a text without the key, in whatever form it stands there: as it is, quoted, escaped or in base64."""
+    """Mask the key in a text, in whatever form it appears: as it is, quoted, escaped or in base64."""
     if key:
         for form in _forms(key):
             text = text.replace(form, MASK)
@@ -85,7 +85,7 @@ def _in_base64(key: str) -> set[str]:
     forms = set()
     for before in range(3):
         packed = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
-        # The letters at both ends also hold bits of what stands beside the key.
+        # The letters at both ends also hold bits of the characters next to the key.
         inner = packed[-(-before * 8 // 6) : (before + len(key)) * 8 // 6]
         forms |= {inner, inner.replace("+", "-").replace("/", "_")}
     return forms

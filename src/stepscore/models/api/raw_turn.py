@@ -60,8 +60,8 @@ def _raw_turn(video: str) -> str:
 def template_with_raw_turn(own: str) -> str:
     """Return a model's own chat template with a branch before it for requests that ask for ``raw_turn``.
 
-    The own template writes what it wrote by itself, compiled as transformers and vLLM do (``trim_blocks`` and
-    ``lstrip_blocks``): it begins on a line of its own, and jinja drops the newline at the end of a file.
+    Other requests get the same text as before, with the template compiled as transformers and vLLM do
+    (``trim_blocks`` and ``lstrip_blocks``): it begins on a new line, and jinja drops a file's last newline.
     """
     video = f"'{WRAPPED}' if raw_turn == 'wrapped' else '{BARE}'"
     begin = f"{{%- if raw_turn is defined and raw_turn -%}}\n{_raw_turn(video)}\n{{%- else %}}\n"

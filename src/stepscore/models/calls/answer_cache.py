@@ -117,7 +117,7 @@ class CallCache:
         return value
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
-        """Store an answer; of two processes that asked at the same time, the first one's stays."""
+        """Store an answer, unless another process that asked at the same time already stored its own."""
         packed = zlib.compress(json.dumps(value, allow_nan=False).encode(), 6)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._run("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", key, model, now, packed)

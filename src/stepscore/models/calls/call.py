@@ -57,7 +57,7 @@ class Call:
 
     @property
     def group(self) -> GroupAsk | None:
-        """The call's place in a batch group; ``None`` for an episode judged by itself."""
+        """The call's place in a batch group; ``None`` for an episode judged separately."""
         return None if self.asker is None else self.asker.group
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
 
 BILLED_BACKENDS = ("openai-api", "mock")
-"""Backends that a provider may bill by the token; ``mock`` stands in for one in tests and trials."""
+"""Backends that a provider may bill by the token; ``mock`` replaces one in tests and trials."""
 
 IN_PROCESS_BACKENDS = ("embedded", "hf", "sarm")
 """Backends that run in this process, where tokens are free."""

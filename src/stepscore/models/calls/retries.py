@@ -114,7 +114,7 @@ class Waits:
         return self.patience_s - (self._now() - self._away_since)
 
     async def _pause(self) -> None:
-        """Wait before the next probe; not at all if the patience has ended."""
+        """Wait before the next probe; return immediately if the patience has ended."""
         wait = max(self._asked_for, min(MAX_PROBE_WAIT_S, 2.0**self._probes))
         self._probes = min(self._probes + 1, 30)
         granted = max(0.0, min(wait, self._patience_left()))

@@ -184,7 +184,7 @@ class HfEngine:
         return False
 
     def _similarities(self, request: ScoreSimilarity) -> Response | Exception:
-        """Return similarities by the vision encoder alone; what a library raises becomes a ModelError."""
+        """Return similarities by only the vision encoder; turn a library's exception into a ModelError."""
         try:
             from stepscore.models.hf.network_loading import library_errors
         except ImportError:

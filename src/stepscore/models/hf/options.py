@@ -99,7 +99,7 @@ class HfOptions:
 
 PREFIX_SHARING_FAMILIES = frozenset({"qwen3_vl", "qwen3_vl_moe"})
 """Images do not attend to later images, and text attends only to what precedes it: work can be shared exactly
-between prefixes. That this holds for a checkpoint is checked when it is loaded."""
+between prefixes. Loading a checkpoint checks that its network works like this."""
 
 ENCODER_FAMILIES: dict[str, Literal["images", "texts"]] = {
     "align": "texts",

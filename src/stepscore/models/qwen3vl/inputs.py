@@ -1,7 +1,7 @@
 """Inputs of a Qwen-VL model: frames as patches, prompts as token ids, and a position for every token.
 
 Plain numpy and Pillow, so that torchvision is not needed, and written so that a prefix of a video is a prefix
-of its input: the size depends on one frame alone, never on how many there are, and every pair of frames
+of its input: the size depends only on the size of a frame, never on the number of frames, and every pair of frames
 carries the timestamps of its own frames. The sizes follow Qwen's ``smart_resize``, the patch order and the video
 text those of ``Qwen3VLProcessor``.
 """
@@ -175,7 +175,7 @@ def patches(frames: Frames, geometry: Geometry) -> Patches:
     """Cut frames into rows of pixels, block by block, in the order the vision encoder takes them.
 
     Args:
-        frames: A whole number of blocks at a size from ``fitted_size``, (blocks * temporal, height, width, 3).
+        frames: Complete blocks at a size from ``fitted_size``, (blocks * temporal, height, width, 3).
         geometry: Sizes of patches and blocks.
 
     Returns:

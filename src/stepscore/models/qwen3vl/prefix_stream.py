@@ -1,7 +1,7 @@
 """Prefix scoring while the video is still being recorded: append frames, score, append.
 
-Every appended frame is encoded once and every whole block is read once into the KV cache; a score reads the text
-alone (and the block of an odd last frame). The scores are those that the whole video gives for the prefix of the
+Every appended frame is encoded once and every whole block is read once into the KV cache; a score reads only
+the text (and the block of an odd last frame). The scores are those that the whole video gives for the prefix of the
 frames so far.
 """
 

@@ -22,7 +22,7 @@ MAX_IMAGES_PER_BATCH = 64
 
 
 def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> NDArray[np.float32]:
-    """Return the vision encoder's features of images, each encoded alone: all tokens in order, deepstack included.
+    """Return the vision encoder's features of images encoded one by one: all tokens in order, deepstack included.
 
     Returns:
         One row per image, (n, tokens * width), the width being that of the embeddings and all deepstack layers.

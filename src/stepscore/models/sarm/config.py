@@ -70,7 +70,7 @@ class SarmConfig:
         Its task, else its instruction, decides; a checkpoint of a single task takes any wording of it.
 
         Raises:
-            EpisodeError: The checkpoint knows several tasks, and this is none of them.
+            EpisodeError: The checkpoint knows several tasks, but not this one.
         """
         known = self.procedures[self.head]
         if task is not None and task in known:

@@ -205,7 +205,7 @@ class SarmModel(SyncMethods):
 
         if decode not in get_args(Decode):
             raise OptionError(f"decode is {decode!r}. Valid: {', '.join(get_args(Decode))}.")
-        # The state enters the request with so many decimals; online it is rounded alike.
+        # The request holds the state rounded to this many decimals; round it the same way online.
         rounded = None if state is None else np.round(state, DIGITS)
         video = EncodedVideo(times, features, rounded, self.encode_text(instruction), task)
         self._check_features(features, video.text, rounded)

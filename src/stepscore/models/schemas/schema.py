@@ -29,7 +29,7 @@ from stepscore.models.tagged import Tagged
 
 UNKNOWN = "unknown"
 MAX_NUMBERS = 10_000
-"""Most whole numbers of a range."""
+"""Most integers in a range."""
 
 _CONTROL = "".join(map(chr, range(32)))
 _IN_STRING = OneOfPatterns(
@@ -118,11 +118,11 @@ class Number(_Part):
     """A number of a range, or ``unknown``.
 
     Attributes:
-        low: The lowest whole number.
+        low: The lowest integer.
         high: The highest.
-        decimals: Most digits after a point, below ``high``; for ranges from 0 on.
-        plus: Whether a plus sign stands before a number above 0.
-        unit: What stands after a number, but not after ``unknown``, where it is written; not in JSON.
+        decimals: Most digits after a point, below ``high``; for ranges without negative numbers.
+        plus: Whether a number above 0 has a plus sign.
+        unit: Text after a number, but not after ``unknown``; omitted in JSON.
     """
 
     low: int
@@ -368,7 +368,7 @@ def from_object(schema: Schema, text: str) -> str:
 
 
 def number_spans(schema: Schema, text: str) -> Iterator[tuple[int, int] | None]:
-    """Yield where each number of an answer stands, ``None`` if it is unknown; nothing for another form."""
+    """Yield the span of each number in an answer, ``None`` if it is unknown; yield nothing for another form."""
     match = re.fullmatch(schema.written().regex(), text)
     groups = 0 if match is None else match.re.groups
     for group in range(1, groups + 1):

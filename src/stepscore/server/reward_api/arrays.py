@@ -34,7 +34,7 @@ def read_frames(content: bytes | memoryview, limits: Limits, what: str) -> Frame
 
 
 def listed_frames(value: object, limits: Limits, what: str) -> Frames:
-    """Return the frames of nested lists of whole numbers from 0 to 255."""
+    """Return the frames of nested lists of integers from 0 to 255."""
     shape = _listed_shape(value)
     layout = checked_shape(shape, limits, what)
     try:
@@ -42,9 +42,7 @@ def listed_frames(value: object, limits: Limits, what: str) -> Frames:
     except (ValueError, TypeError, OverflowError):
         raise RefusedError(400, f"{what}: the lists are not of equal length.") from None
     if array.shape != shape or array.dtype.kind not in "iu" or array.min() < 0 or array.max() > 255:
-        raise RefusedError(
-            400, f"{what}: frames must be whole numbers from 0 to 255 in lists of equal length."
-        )
+        raise RefusedError(400, f"{what}: frames must be integers from 0 to 255 in lists of equal length.")
     return _as_frames(array.astype(np.uint8), layout)
 
 

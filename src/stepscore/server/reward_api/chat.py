@@ -53,7 +53,7 @@ class Question:
 def question_of(content: object, limits: Limits, fps: float) -> Question:
     """Return the question of a request.
 
-    The instruction stands between "performing the task:" and ". You are given", or after "Task:"; else it is the
+    The instruction is between "performing the task:" and ". You are given", or after "Task:"; else it is the
     whole text. Where the text says "two synchronized 5-frame videos", the first five images are the first camera's.
     """
     if not isinstance(content, dict) or not isinstance(content.get("messages"), list):

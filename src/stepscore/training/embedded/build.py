@@ -92,7 +92,7 @@ OUT_OF_DISTRIBUTION = (
         ("drawer-open", "push", "door-open", "hammer", "window-close", "assembly"),
     ),
 )
-"""Other scenes and other cameras, for the domain gate alone."""
+"""Other scenes and other cameras, only for the domain gate."""
 EVERY_POLICY = (
     *("expert", "slow", "hesitate", "noisy:0.5", "noisy:1", "freeze", "short:1", "short:2", "short:4"),
     *("retreat", "undo", "drop", "wrong-target"),
@@ -100,7 +100,7 @@ EVERY_POLICY = (
 VALIDATION = RolloutSet("V", EVERY_POLICY, 13, VALIDATION_SEED)
 """Other scenes of the same tasks, for evaluation during training."""
 CALIBRATION_SET = RolloutSet("M", EVERY_POLICY, 52, CALIBRATION_SEED)
-"""Every policy on four other scenes of each task, for the calibration maps alone."""
+"""Every policy on four other scenes of each task, only for the calibration maps."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from stepscore.runs import CallOptions, score
 from stepscore.training.embedded.tasks import VIEW
 
 SHARE = 0.9
-"""Share of the scenes that the map to progress is fitted on; its error on the others stands in its file."""
+"""Share of the scenes that the map to progress is fitted on; its file states the error on the others."""
 
 
 def read_rollouts(datasets: Sequence[Path]) -> list[Episode]:

@@ -35,7 +35,7 @@ TRAINED: tuple[str, ...] = (
     "window-close",
     "window-open",
 )
-"""Tasks it was trained on; its answers are valid for these alone."""
+"""Tasks it was trained on; its answers are valid only for these."""
 
 OUTLIERS: tuple[str, ...] = (
     "button-press-wall",
@@ -47,7 +47,7 @@ OUTLIERS: tuple[str, ...] = (
     "door-lock",
     "plate-slide-back",
 )
-"""Tasks the domain gate alone is trained on, as out of distribution."""
+"""Tasks that only the domain gate is trained on, as out of distribution."""
 
 HELD_OUT: tuple[str, ...] = (
     "peg-unplug-side",

@@ -29,7 +29,7 @@ from stepscore.types import Frames
 CELL = 15.0
 """Degrees of azimuth and of elevation that a cell of the checkerboard spans."""
 AVOIDED, MARGIN = ("corner", "close", "left", "front", "top"), 10.0
-"""No training camera looks from within so many degrees of one of these views, but for ``DISTANCES``."""
+"""No training camera looks from within ``MARGIN`` degrees of one of these views, except at ``DISTANCES``."""
 DISTANCES = ((0.55, 0.75), (1.3, 1.7))
 """Factors of a trained view's distance: training cameras that look from nearly its direction are so far away."""
 LOWEST = 8.0
@@ -83,7 +83,7 @@ def rendered(
     Args:
         plans: The rollouts, those of a task next to each other.
         cameras: Returns the cameras of a rollout.
-        fps: Frames per second; ``None`` for the first frame alone.
+        fps: Frames per second; ``None`` for only the first frame.
     """
     choose_gl_backend()
     for task, group in groupby(plans, key=lambda plan: plan.task):

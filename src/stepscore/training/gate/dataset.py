@@ -50,7 +50,7 @@ def read_images(
     if not len(episodes):
         raise OptionError(f"{source} has no episodes.")
     count = max(1, round(max_images / (frames_per_episode * max(1, len(episodes[0].views)))))
-    # At random, not every n-th: policies take turns in a dataset, and every n-th could be of one alone.
+    # At random, not every n-th: policies take turns in a dataset, and every n-th could be of the same policy.
     numbers = sorted(rng.permutation(len(episodes))[:count].tolist())
     return [image for n in numbers for image in _episode_images(episodes[n], frames_per_episode, rng)]
 

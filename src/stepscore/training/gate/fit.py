@@ -40,7 +40,7 @@ class Samples:
 
 
 def fit_components(features: Float32, width: int, components: int) -> DomainGate:
-    """Return a gate that has components alone: of tokens, and how those are spread over an image.
+    """Return a gate with only components: of tokens, and of their spread over an image.
 
     Args:
         features: Of in-distribution images, (n, tokens * width).

@@ -1,4 +1,4 @@
-"""Training of a domain gate: it learns the scenes a small judge was trained on, and what is none of them.
+"""Training of a domain gate: it learns to tell the scenes a small judge was trained on from all others.
 
 See ``stepscore.models.embedded.DomainGate`` for what the gate computes; the judge's own weights stay as they are.
 ``python -m stepscore.training.embedded gate`` runs it.
@@ -53,7 +53,7 @@ def build_gate(
         checkpoint: Folder of the judge.
         in_distribution: Datasets the judge was trained on. Their views that it was not trained with are out of
             distribution.
-        ood: Datasets with other scenes, for the gate alone.
+        ood: Datasets with other scenes, only for the gate.
         config: How the gate is trained.
         paraphrases: A YAML file with paraphrases of the trained instructions.
         out: File of the gate; by default in the checkpoint's folder.

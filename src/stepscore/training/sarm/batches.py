@@ -1,8 +1,8 @@
 """Windows sampled for an optimizer step: frames, their targets, and the two perturbations of a window.
 
 Rewind: the window ends with a few frames played backwards. Targets are looked up by the same frame indices as the
-features, so they cannot come apart. Language perturbation: the instruction of another task, or a random one; then
-nothing of it has been done. Both are drawn for each window by itself.
+features, so they cannot come apart. Language perturbation: the instruction of another task, or a random one; all
+targets are then 0. Both are drawn independently for each window.
 """
 
 from __future__ import annotations

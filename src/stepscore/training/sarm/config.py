@@ -26,12 +26,12 @@ class SarmTrainConfig:
     Attributes:
         steps: Optimizer steps.
         batch_size: Windows in a step.
-        lr: Peak learning rate; after warm-up it falls to a tenth by a cosine.
+        lr: Peak learning rate, which decays to a tenth by a cosine.
         warmup_steps: Steps in which it rises.
         weight_decay: Weight decay of matrices.
         true_stage_prob: Share of windows whose progress is predicted given the labelled stage, not the predicted.
         rewind_prob: Share of windows that end with frames played backwards.
-        language_perturbation_prob: Share of windows with the instruction of another task, or a random one.
+        language_perturbation_prob: Share of windows with another task's instruction or a random one.
         save_every: Steps between saves.
         seed: Random seed of weights and batches.
     """
@@ -82,21 +82,21 @@ class SarmJobConfig:
         sparse_labels: A labels file with the sparse stages, for the mode ``dual``.
         encoder: The frozen encoder: ``embedded`` or ``hf/PATH-OR-ID``.
         mode: ``single`` (no stages), ``dense`` (stages) or ``dual`` (sparse and dense stages).
-        progress: ``stages``, ``linear`` or a labelled potential's name; by default the only one labelled, else
+        progress: ``stages``, ``linear`` or a labelled potential's name. Default: the only one labelled, else
             ``stages``.
-        causal: Windows hold only past frames, for online use; else frames on both sides.
+        causal: Use windows with only past frames, for online use.
         views: Cameras; by default those of the first episode.
-        state: Columns of the robot's state; by default none.
+        state: Columns of the robot's state. Default: none.
         n_obs_steps: Frames of a window in addition to the episode's first (8).
-        frame_gap_s: Seconds between the frames of a window; by default the window spans half of the median episode.
-        hidden_dim: Hidden dim of the transformers (128); the paper's is 768.
-        n_layers: Layers of each transformer (3); the paper's is 8.
-        n_heads: Attention heads of each layer (4); the paper's is 12.
-        n_augmentations: Augmented copies of every episode (shifted camera, other light) to train on besides.
+        frame_gap_s: Seconds between the frames of a window. Default: the window spans half of the median episode.
+        hidden_dim: Hidden dim of the transformers (128, the paper's is 768).
+        n_layers: Layers of each transformer (3, the paper's is 8).
+        n_heads: Attention heads of each layer (4, the paper's is 12).
+        n_augmentations: Extra copies of every episode, with shifted camera and other light.
         train_config: Steps, learning rate, batch size and so on.
         eval_datasets: Held-out datasets to evaluate on.
-        val_fraction: Share of scenes to evaluate on if there are no ``eval_datasets``; below 1.
-        features_dir: Where encoded frames are kept; by default ``encoded`` in ``folder``.
+        val_fraction: Share of scenes to evaluate on without ``eval_datasets``, below 1.
+        features_dir: Where encoded frames are kept. Default: ``encoded`` in ``folder``.
         threads: CPU threads.
         device: Device of the encoder: ``"auto"``, ``"cpu"``, ``"cuda"``.
     """

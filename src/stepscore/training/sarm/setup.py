@@ -139,7 +139,7 @@ def scene_of(episode: Episode) -> tuple[str, str]:
 def validation_scenes(episodes: Sequence[Episode], fraction: float) -> set[tuple[str, str]]:
     """Return the scenes kept apart: this fraction of every task's, at least one where there are two, never all.
 
-    Which ones depends on their names alone. A scene is whole on one side, so that nothing of it is trained on.
+    The choice depends only on their names. A scene is never split, so none of its episodes are trained on.
     """
     tasks: dict[str, set[tuple[str, str]]] = {}
     for scene in map(scene_of, episodes):

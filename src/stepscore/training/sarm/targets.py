@@ -147,7 +147,7 @@ def head_targets(
 
 
 def single_stage_targets(episodes: Sequence[LabelledEpisode]) -> list[Targets]:
-    """Return the targets of a head that takes the task as one stage: progress alone."""
+    """Return the targets of a head that treats the task as one stage: only progress."""
     targets = []
     procedures: dict[str, Procedure] = {}
     for labelled in episodes:

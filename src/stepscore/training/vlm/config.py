@@ -28,7 +28,7 @@ class VlmTrainConfig:
     """The training config of a vision-language judge.
 
     Attributes:
-        vision_pretrain_steps: First steps, in which the vision encoder learns alone; see
+        vision_pretrain_steps: First steps, which train only the vision encoder; see
             ``vision_pretraining.py``.
         align_steps: Steps after them, in which the language model learns to predict the labels of frames from the
             vision encoder's tokens; no question is asked in words yet.

@@ -29,22 +29,21 @@ class VlmJob(TrainingJob):
     Attributes:
         datasets: Labelled datasets to train on.
         folder: Where the checkpoint, the state and the logs are kept.
-        base: Model string of a checkpoint to fine-tune; by default a new small network.
-        lora_rank: Rank of LoRA adapters, such as 16; by default all weights are trained.
+        base: Model string of a checkpoint to fine-tune. Default: a new small network.
+        lora_rank: Rank of LoRA adapters, such as 16. Default: train all weights.
         steps: Optimizer steps, each of about 40 pairs of frames.
-        vision_pretrain_steps: Steps before ``steps`` in which the vision encoder learns alone.
-        align_steps: Steps between the two in which the language model learns to predict the labels of frames from
-            the vision encoder's tokens.
+        vision_pretrain_steps: Steps before ``steps`` that train only the vision encoder.
+        align_steps: Steps between the two that align the language model with the encoder.
         frozen_vision_steps: How many of ``steps``, at the end, freeze the vision encoder.
         seed: Random seed of weights and batches.
         image_size: Pixels a side of the network's input.
-        lr: Peak learning rate; by default 1e-3 for a new network, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
+        lr: Peak learning rate. Default: 1e-3 for a new network, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
         image_question_fraction: Fraction of steps with the questions of judges that show single images.
         image_questions_from: Fraction of the steps after which these begin.
-        dtype: Type of matrix products: float32, or bfloat16, which is several times faster on CPUs with AVX-512 BF16.
+        dtype: Type of matrix products. bfloat16 is faster on CPUs with AVX-512 BF16.
         eval_datasets: Held-out datasets for evaluation at every save.
         paraphrases: A YAML file with paraphrases of instructions.
-        frames_dir: Where decoded frames are cached; by default in the checkpoint's folder.
+        frames_dir: Where decoded frames are cached. Default: in the checkpoint's folder.
         threads: CPU threads.
     """
 

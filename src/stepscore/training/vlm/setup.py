@@ -108,7 +108,7 @@ def from_checkpoint(checkpoint: str, *, lora_rank: int | None, seed: int) -> tup
     """Load a Qwen3-VL checkpoint to fine-tune, its tokenizer and geometry.
 
     Args:
-        checkpoint: A path or repo id, what stands after ``hf/``.
+        checkpoint: A path or repo id: a model string without ``hf/``.
         lora_rank: Rank of LoRA adapters on the language model; ``None`` to train all weights.
         seed: Random seed of the adapters.
     """

@@ -79,7 +79,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 1500) -> Any:
     tokenizer.train_from_iterator(
         [*corpus, *ANSWERS * 3, " still true in the last frame] Frame s: 0. "] * 2, trainer
     )
-    # A whole number is one token, so that a percentage is one answer and not two digits.
+    # An integer is one token, so that a percentage is one answer and not two digits.
     numbers = map(str, range(MOST_PERCENT + 1))
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*fixed_phrases(), *numbers)])
     return tokenizer

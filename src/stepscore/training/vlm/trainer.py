@@ -41,7 +41,7 @@ class VlmTrainer(Trainer):
         videos: The training videos.
         texts: Texts of statements about them.
         label_space: Tasks and subgoals that the auxiliary heads predict.
-        image_batches: Questions of judges that show single images; ``None`` for statements alone.
+        image_batches: Questions of judges that show single images; ``None`` for only statements.
         vision_pretraining: Losses of the first steps; ``None`` without such steps.
         scaling: Scaling of the recorded states; ``None`` without auxiliary heads.
         train_config: Steps, learning rate and so on.

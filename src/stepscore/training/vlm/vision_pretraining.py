@@ -1,4 +1,4 @@
-"""Vision pretraining: the vision encoder alone learns to predict the labels of one pair of frames.
+"""Vision pretraining: train only the vision encoder, to predict the labels of one pair of frames.
 
 It learns this several times faster from numbers than through the text of a language model that knows nothing yet.
 The heads are dropped afterwards; the encoder's weights stay.
@@ -20,7 +20,7 @@ from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 
 SECOND_HALF_FRACTION = 0.4
-"""Fraction of pairs drawn from the second half of a video alone."""
+"""Fraction of pairs drawn only from the second half of a video."""
 FRAME_GAPS, GAP_PROBS = (0, 1, 2, 4, 8), (0.35, 0.35, 0.1, 0.1, 0.1)
 """Frames between the two of a pair, and how likely each is: questions with single images show one frame twice, and
 clips sample at several rates."""
@@ -67,7 +67,7 @@ class VisionPretraining:
             targets.add(video, [at])
         pixels = torch.from_numpy(patches(np.concatenate(images), self.geometry))
         tokens, deep = self.vision(pixels.to(self.heads.device))
-        # The language model reads the deepstack layers too; each must make sense by itself.
+        # The language model reads the deepstack layers too; each must predict the labels.
         predictions = [p for layer in (tokens, *deep) for p in self.heads(layer.reshape(self.batch_size, -1))]
         parts = targets.losses(predictions)
         return torch.stack(list(parts.values())).sum(), {k: float(v.detach()) for k, v in parts.items()}

@@ -49,7 +49,7 @@ export class TraceSection {
     fill(this.element, h("p", { class: "muted trace-note" }, text));
   }
 
-  /** Draw lines; `extra` stands before what can be chosen, `note` below the lanes. */
+  /** Draw lines; `extra` comes before the choices, `note` below the lanes. */
   show(lines: Drawable[], note: string, extra: HTMLElement | null = null): void {
     this.lines = lines;
     this.note.textContent = note;
@@ -124,7 +124,7 @@ export class TraceSection {
     );
   }
 
-  /** The buttons are drawn anew when one is pressed; the keyboard stays on it. */
+  /** Pressing a button redraws all of them; keep the keyboard focus on it. */
   private focus(title: string): void {
     for (const button of this.dimensions.querySelectorAll("button"))
       if (button.textContent === title) button.focus({ preventScroll: true });

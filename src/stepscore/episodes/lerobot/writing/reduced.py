@@ -1,6 +1,6 @@
-"""Write a LeRobot v3.0 dataset that has only some of another one's episodes; the other one is left as it is.
+"""Write some of the episodes of a LeRobot v3.0 dataset as a new dataset; the source is left unchanged.
 
-Episodes are numbered anew from 0, in their order. Rows of the data files are copied with the new numbers, packets of
+Episodes are renumbered from 0, in their order. Rows of the data files are copied with the new numbers, packets of
 the videos as they are, tasks with their numbers. ``meta/reduced.json`` has the source and the old number of every
 episode. Statistics over all episodes are merged from those of the kept ones. ``meta/info.json`` is written last: a
 folder without it is an unfinished dataset.
@@ -195,7 +195,7 @@ def _with_stats(schema: pa.Schema) -> list[str]:
 
 
 def _merged(name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return a feature's statistics over all episodes, in the shape of theirs; quantiles as LeRobot merges them."""
+    """Merge a feature's statistics over all episodes, keeping their shape; merge quantiles as LeRobot does."""
     prefix = f"stats/{name}/"
     shape = np.shape(rows[0][f"{prefix}mean"])
 

@@ -16,7 +16,7 @@ from stepscore.errors import VideoError
 
 
 def copy_spans(source: Path, spans: list[FileSpan], target: Path) -> list[float]:
-    """Write a file with the packets of some episodes of a file; return the second of each one's first frame in it.
+    """Copy the packets of some episodes into a new file; return the second at which each episode starts in it.
 
     Args:
         source: The video file.

@@ -67,7 +67,8 @@ def encode_frame(
 
 
 _opening = threading.Lock()
-"""One encoder at a time: another one's real-time threads would be taken for what was there before, and restored."""
+"""Open one encoder at a time: real-time threads of a second one would be saved, and restored, as if they
+had been there before."""
 
 Scheduling = dict[int, tuple[int, int]]  # thread id: policy and real-time priority
 

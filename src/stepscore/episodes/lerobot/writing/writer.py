@@ -70,7 +70,7 @@ def write_lerobot(
 
     Args:
         root: The dataset's folder; new or empty.
-        recordings: The episodes, in order. All have the features of the first one's first frame.
+        recordings: The episodes, in order. All have the features of the first frame of the first episode.
         fps: Frames per second.
         codec: ``"h264"``, which plays everywhere, or ``"av1"``, LeRobot's own default.
         version: FileLayout: ``"v3.0"`` keeps many episodes in a file, ``"v2.1"`` one.

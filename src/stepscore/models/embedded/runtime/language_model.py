@@ -204,7 +204,7 @@ class LanguageModel:
         *,
         last_only: bool,
     ) -> Array:
-        """Return the attention of each segment's rows, or of its last row alone, (rows, heads * d)."""
+        """Return the attention of each segment's rows, or only of its last row, (rows, heads * d)."""
         made = np.empty((len(q), self._kv_heads, self._heads // self._kv_heads, self._dim), f32)
         q = q.reshape(made.shape)
         for number, (start, stop, past, stem) in enumerate(segments):

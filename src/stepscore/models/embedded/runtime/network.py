@@ -131,7 +131,7 @@ def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
             found = found.get(part) if isinstance(found, Mapping) else None
         if found != wanted:
             raise ModelError(
-                f"{shown(path)}: {field} is {brief(found)}; {name} computes {brief(wanted)} alone. "
+                f"{shown(path)}: {field} is {brief(found)}; {name} supports only {brief(wanted)}. "
                 f"Run this checkpoint with torch: --model hf/{shown(path.parent)}"
             )
     layers, deepstack = (

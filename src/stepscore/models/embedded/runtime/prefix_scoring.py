@@ -106,7 +106,7 @@ class PrefixScorer:
         check_length(plan.branches[-1], network.max_positions)
         known = next((video for video in self._kept if video.serves(frames, plan)), None)
         others = [video for video in self._kept if video is not known]
-        self._kept = others  # a failure leaves nothing of this video behind
+        self._kept = others  # drop this video first, so that a failure does not keep it
         video = known or _read(network, frames, plan)
         logprobs = score_branches(network, video.cache, plan, video.features)
         self._kept = [*others, video][-VIDEOS_KEPT:]

@@ -1,6 +1,6 @@
 """The right answers to a judge's questions about a labelled episode.
 
-Which time a question is about stands in the question itself: the frames of the main view that it names.
+The question itself states which time it is about: by the frames of the main view that it names.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class UnlabelledTimeError(EpisodeError):
 class EpisodeTruth:
     """The labels of an episode at any time in it.
 
-    An EpisodeError names what is not labelled at all, an :class:`UnlabelledTimeError` what is not labelled at the
-    time in question.
+    An EpisodeError names what has no label anywhere in the episode, an :class:`UnlabelledTimeError` what has none
+    at the time in question.
     """
 
     episode: Episode
@@ -193,7 +193,7 @@ def stepeval_answer(judge: StepEval, request: Generate | Score, truth: EpisodeTr
 def _subgoal_number(prompt: Prompt, episode: Episode) -> int:
     """Return which subgoal a question is about, counted from 0, by the line that states it."""
     views, count = tuple(episode.views), len(episode.subgoals)
-    # The text after the last image; an instruction stands before the first.
+    # The text after the last image; an instruction precedes the first.
     lines = str(prompt.turns[-1].parts[-1]).split("\n")
     for number, subgoal in enumerate(episode.subgoals):
         if f"Subgoal {number + 1} of {count}: {subgoal_prompt_text(subgoal, views)}" in lines:

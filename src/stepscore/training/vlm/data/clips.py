@@ -13,7 +13,7 @@ from stepscore.training.vlm.data.prompt_tree import Statement
 from stepscore.types import BoolArray, FloatArray, Frames, IntArray
 
 SHORT_CLIP_BLOCKS = 2
-"""Clips of at most this many blocks show the last frames alone, not the video from its beginning."""
+"""Clips of at most this many blocks show only the last frames, not the video from its beginning."""
 FIXED_RATE_PROB = 0.6
 """Probability that a longer clip samples at a fixed rate from the first frame on."""
 MAX_CLOCK_OFFSET_S = 20.0
@@ -66,7 +66,7 @@ class SampledClip:
 
     @property
     def is_short(self) -> bool:
-        """Whether it shows the last frames alone."""
+        """Whether it shows only the last frames."""
         return len(self.times) <= 2 * SHORT_CLIP_BLOCKS
 
     @property
@@ -157,7 +157,7 @@ class Texts:
     def paraphrase(self, instruction: str, rng: np.random.Generator) -> str:
         """Return the instruction, or one of its paraphrases with probability ``PARAPHRASE_PROB``.
 
-        With probability ``SENTENCE_PROB`` it stands inside of a sentence.
+        With probability ``SENTENCE_PROB`` it is part of a sentence.
         """
         others = self.paraphrases.get(instruction, ())
         text = str(rng.choice(list(others))) if others and rng.random() < PARAPHRASE_PROB else instruction
@@ -247,7 +247,7 @@ def _task_statement(clip: SampledClip, block: int, texts: Texts, rng: np.random.
     """Return a statement of which task the video is of, done or not.
 
     To score a task's completion is to know which task is meant and how far it is, both at once; an untrained
-    network learns the first by itself much sooner.
+    network learns the first much sooner when it is asked separately.
     """
     own = clip.video.instruction
     others = [text for text in texts.instructions if text not in (own, texts.opposites.get(own))]

@@ -10,7 +10,7 @@ stepeval-all     a JSON object with an entry for every subgoal
 stepeval-one     a JSON object about one subgoal
 stepeval-tokens  one of two words
 procvlm          the remaining steps, then the percentage
-procvlm-direct   the percentage alone: the answer begins with ``answer_key.DIRECT``
+procvlm-direct   only the percentage: the answer begins with ``answer_key.DIRECT``
 hop              a signed percentage in ``<score>`` tags
 gvl              a line with a percentage for every frame, in the order shown
 topreward        one of two words after a prefix of the video

@@ -25,7 +25,7 @@ from stepscore.models.qwen3vl import (
 from stepscore.types import FloatArray, IntArray
 
 PERCENT = re.compile(r"\d+(?:\.\d+)?(?=%)")
-"""A percentage in an answer; its sign, if any, stands before it."""
+"""A percentage in an answer; its sign, if any, is not part of it."""
 IGNORED = -100
 """Target of a token that has no loss."""
 
@@ -81,7 +81,7 @@ class Statement:
         blocks: How many blocks precede it.
         text: The statement, as it follows them.
         log_odds: Target of ``log P(True) - log P(False)``.
-        static: Whether nothing moves in the video: time alone must not change the score.
+        static: Whether nothing moves in the video: the passing of time must not change the score.
     """
 
     blocks: int
@@ -162,7 +162,7 @@ def image_tree(
         layout: The model's prompt layout.
         questions: The questions.
         stop: Text that ends an answer.
-        number_ids: Tokens of 0 to 100, where each is one: percentages are then whole numbers.
+        number_ids: Tokens of 0 to 100, where each is one: percentages are then integers.
     """
     pads = image_tokens(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
     parts: list[str | RepeatedToken] = []

@@ -93,7 +93,7 @@ def recorded_plans(episodes: Iterable[Episode]) -> dict[str, tuple[str, ...]]:
 
 
 def at_shown_times(stages: Sequence[Stage], shown: Sequence[float]) -> list[Stage]:
-    """Return stages that begin and end at the nearest of the times shown, without those too short to be seen.
+    """Move stages to the nearest of the times shown; leave out those too short to span two of them.
 
     Args:
         stages: The stages by time.
