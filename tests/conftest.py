@@ -35,7 +35,7 @@ NEED_EXTRAS = (
     "report/plots",
     "rewards/test_stable_baselines3.py",
     "rewards/test_wrapper.py",
-    "runs/engines/cluster",
+    "runs/engines/test_ray_engine.py",
     "server/test_app.py",
     "sim",
     "training",

@@ -354,5 +354,5 @@ def test_a_pipe_in_the_place_of_a_held_lease_has_lost_it(tmp_path: Path) -> None
 
 def test_after_the_highest_number_no_lease_is_taken(tmp_path: Path) -> None:
     (tmp_path / "lease.999999999.json").write_text('{"released": 1}')
-    with pytest.raises(RunError, match="highest number"):
+    with pytest.raises(RunError, match="highest possible number"):
         take_lease(tmp_path)

@@ -26,7 +26,7 @@ from stepscore.errors import UnknownNameError
 from tests.cli.command_walk import invoke
 
 runner = CliRunner()
-JUDGE_MODULES = ("judge", "progress_bar", "shards", "usage")
+JUDGE_MODULES = ("judge", "progress_bar", "usage")
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,17 @@ from stepscore.errors import OptionError
 from stepscore.runs import open_run
 from tests.curation.test_weights_command import call, truth  # noqa: F401
 from tests.paths import TINY_SIM
+
+
+@contextmanager
+def page_of(run: Path) -> Iterator[Path]:
+    """A report next to a run, for as long as the test of it takes: the run is shared."""
+    page = run.parent / "report" / "index.html"
+    page.parent.mkdir()
+    page.touch()
+    yield page
+    page.unlink()
+    page.parent.rmdir()
 
 
 def test_each_removed_episode_has_its_reason_label_and_link(truth: Path) -> None:  # noqa: F811
@@ -30,10 +43,8 @@ def test_each_removed_episode_has_its_reason_label_and_link(truth: Path) -> None
     assert found.successes_removed == sum(labels[name] is True for name in ids[:4])
     assert f"kept: {found.failures_kept} of {found.failures}" in found.text
     assert report_of(run) is None
-    page = truth.parent / "report" / "index.html"
-    page.parent.mkdir()
-    page.touch()
-    assert report_of(run) == page
+    with page_of(truth) as page:
+        assert report_of(run) == page
 
 
 def test_a_filter_writes_its_dataset_and_lists_what_it_removed(truth: Path, tmp_path: Path) -> None:  # noqa: F811
@@ -49,7 +60,8 @@ def test_a_filter_writes_its_dataset_and_lists_what_it_removed(truth: Path, tmp_
     assert record["removal"]["failures_kept"] == 0
     assert "--dataset.episodes" not in record["command"]
     assert str(folder) in record["command"]
-    again = call(truth, *options, "--force")
+    with page_of(truth):
+        again = call(truth, *options, "--force")
     assert "Labelled failures kept: 0 of " in again.stdout
     assert "#/explorer/run/episode_" in again.stdout
 

@@ -238,10 +238,10 @@ class TestWhatIsShown:
     def test_a_filter_shows_what_it_drops_and_why_and_no_ends_of_equal_weights(
         self, truth: Path, tmp_path: Path
     ) -> None:
-        top = ("--top", 0.5, "--by", "PPL", "-W", "drop-stalls=9")
+        top = ("--top", 0.05, "--by", "PPL", "-W", "drop-stalls=9")
         result = call(truth, "--method", "filter", *top, "-o", tmp_path / "w.parquet")
         assert result.exit_code == 0, result.output
-        assert "not in the best 0.5" in result.stdout
+        assert "not in the best 0.05" in result.stdout
         assert "and 2 more; --json lists all of them" in result.stdout
         assert "weighted" not in result.stdout
         assert "{" not in result.stdout

@@ -104,7 +104,7 @@ ELSEWHERE = {
     "judge --judge grm": "tests/judges/published/test_grm.py",
     **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
     "judge --config": "tests/cli/test_config.py",
-    "judge engine=ray": "tests/runs/engines/cluster",
+    "judge engine=ray": "tests/runs/engines/test_ray_engine.py",
     **{f"{name} --metric": "tests/cli/test_local_code.py" for name in ("metrics", "compare", "report")},
     "merge here": "tests/runs/shards",
     "judge calibration=map.json": "tests/hostile/kinds/added_files.py",

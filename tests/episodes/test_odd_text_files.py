@@ -83,7 +83,7 @@ def test_a_curve_file_of_terabytes_is_never_hashed(tmp_path: Path) -> None:
     with (tmp_path / "a.curve.csv").open("wb") as file:
         file.truncate(1 << 42)
     episodes = open_episodes(tmp_path)
-    with pytest.raises(EpisodeError, match=r"4398\.0 GB; at most 8\.6 GB are read of it"):
+    with pytest.raises(EpisodeError, match=r"4398\.0 GB; at most 8\.6 GB can be read"):
         episodes[0].fingerprint  # noqa: B018
     run = stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "run")
     assert "Cannot read" in run.judgements()["error"][0].as_py()

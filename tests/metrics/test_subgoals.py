@@ -165,5 +165,5 @@ def test_bad_matrices_are_refused():
         success_vector([1, 0])
     with pytest.raises(OptionError, match="no subgoals"):
         success_vector(np.empty((3, 0)))
-    with pytest.raises(OptionError, match=r"expected 0\.\.1"):
+    with pytest.raises(OptionError, match=r"must be in 0\.\.1, got 2"):
         conditional_success_indicator([[1, 0]], 2)

@@ -46,7 +46,7 @@ def test_the_table_has_the_columns_of_labels_and_is_sorted(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"labels\.parquet, not labels\.csv"):
+    with pytest.raises(OptionError, match=r"labels\.csv must be named labels\.parquet"):
         write_labels(tmp_path / "labels.csv", ROWS)
     with pytest.raises(RunError, match="Cannot write"):
         write_labels(tmp_path / "nowhere" / "labels.parquet", ROWS)

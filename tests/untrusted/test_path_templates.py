@@ -37,7 +37,9 @@ def test_templates_of_lerobot_are_plain(template: str) -> None:
     ],
 )  # fmt: skip
 def test_a_format_spec_that_does_more_is_refused(template: str) -> None:
-    with pytest.raises(SourceError, match=r"meta/info\.json: the path template .* It may hold chunk_index"):
+    with pytest.raises(
+        SourceError, match=r"meta/info\.json: the path template .* It may contain chunk_index"
+    ):
         check(f"videos/{template}.mp4")
 
 

@@ -135,9 +135,11 @@ def subgoal_evidence(row: EpisodeRow) -> SubgoalEvidence:
     known = bool(labels) and None not in labels
     reached = max((n for n, label in enumerate(labels, 1) if label), default=0) if known else None
     procedure = row["truth"].procedure if "truth" in row else ()
-    places = [procedure.index(name) for name, *_ in row["truth"].stages] if procedure else []
-    if not places or len(procedure) != len(labels):
+    stages = [name for name, *_ in row["truth"].stages] if "truth" in row else []
+    # Stages from elsewhere than the procedure, such as another source of labels, say nothing of its steps.
+    if not stages or len(procedure) != len(labels) or not set(stages) <= set(procedure):
         return SubgoalEvidence(len(labels) or None, reached)
+    places = [procedure.index(name) for name in stages]
     # The stage that is being worked on is the first one that is not done.
     return SubgoalEvidence(len(labels), max(*places, reached or 0), places[-1])
 

@@ -83,31 +83,31 @@ class Run:
 
     def episodes(self) -> pa.Table:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""
-        return self._tables.read("episodes")
+        return self._table("episodes")
 
     def labelled_progress(self) -> pa.Table:
         """Return a row per progress label, by episode, name and time; empty if the source has none."""
-        return self._tables.read("labelled_progress")
+        return self._table("labelled_progress")
 
     def judgements(self) -> pa.Table:
         """Return a row per episode: success score and probability, coverage, and any error."""
-        return self._tables.read("judgements")
+        return self._table("judgements")
 
     def curves(self) -> pa.Table:
         """Return a row per point, by episode and time: progress and every channel."""
-        return self._tables.read("curves")
+        return self._table("curves")
 
     def verdicts(self) -> pa.Table:
         """Return a row per episode and subgoal: answer, score, when and why."""
-        return self._tables.read("verdicts")
+        return self._table("verdicts")
 
     def calls(self) -> pa.Table:
         """Return a row per call to a model: prompt, frames, raw answer and tokens."""
-        return self._tables.read("calls")
+        return self._table("calls")
 
     def usage(self) -> pa.Table:
         """Return a row per episode: seconds, calls, tokens and cost."""
-        return self._tables.read("usage")
+        return self._table("usage")
 
     def to_pandas(self, table: str) -> pd.DataFrame:
         """Return a table as a pandas DataFrame, by the name of its method, e.g. ``"curves"``.
@@ -118,10 +118,14 @@ class Run:
         if table not in TABLES:
             raise UnknownNameError("table", table, TABLES, where=f"the run {self.path}")
         import_extra("pandas", extra="pandas", purpose="Run.to_pandas")
-        return self._tables.read(table).to_pandas()
+        return self._table(table).to_pandas()
+
+    def _table(self, name: str) -> pa.Table:
+        """Return a table; a part of a run overrides it (``report/page/audits``)."""
+        return self._tables.read(name)
 
     def _count(self, name: str) -> int:
-        return int(self._tables.read(name).num_rows)
+        return int(self._table(name).num_rows)
 
     def __repr__(self) -> str:
         return (

@@ -52,7 +52,7 @@ class TestRepeatedEpisodes:
         small, large = write_run(tmp_path / "a", 5, steps=10), write_run(tmp_path / "b", 12, steps=10)
         both = measure_episodes([small, large])
         assert len(both) == 12
-        assert both.notes[0].startswith("5 episodes stand")
+        assert both.notes[0].startswith("5 episodes are in more than one")
 
     def test_the_same_episode_under_another_id_is_the_same(self, tmp_path: Path) -> None:
         def rename(number: int, record: Record) -> None:

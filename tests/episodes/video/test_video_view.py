@@ -258,7 +258,7 @@ def test_turned_videos_come_out_upright(
 
 def test_a_slanted_display_is_an_error(folder: Path) -> None:
     path = write_video(folder / "slanted.mp4", 3, rotation=30)
-    with pytest.raises(VideoError, match=r"slanted.mp4.*rotated by .*30 degrees"):
+    with pytest.raises(VideoError, match=r"slanted.mp4.*rotation of .*30 degrees"):
         VideoView(path).info()
 
 

@@ -51,7 +51,7 @@ def test_a_qwen_without_one_gets_chatml_and_others_are_refused(tmp_path: Path) -
 
 @pytest.mark.parametrize("wrong", [3, {"a": "b"}, [{"name": "tool_use", "template": "t"}]])
 def test_what_is_no_template_is_refused(wrong: object, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"tokenizer_config\.json: chat_template is"):
+    with pytest.raises(ModelError, match=r"tokenizer_config\.json: chat_template must be"):
         chat_template_of(folder(tmp_path, tokenizer_config_json={"chat_template": wrong}))
 
 

@@ -252,7 +252,7 @@ class TestFiles:
     ) -> None:
         drawn = plot([silent], tmp_path, formats=["svg"])
         assert [path.name for path in drawn.paths] == ["leaderboard.svg", "curves.svg", "voc.svg"]
-        assert list(drawn.left_out) == ["differences", "vectors", "trace", "sheet", "overlay"]
+        assert list(drawn.left_out) == ["differences", "vectors", "trace", "sheet", "overlay", "clip"]
         assert "--episode bold_0" in drawn.left_out["sheet"]
         assert "a comparison needs two" in drawn.left_out["differences"]
 
@@ -266,6 +266,8 @@ class TestFiles:
         with pytest.raises(UnknownNameError, match="Did you mean 'curves'"):
             plot([run], tmp_path, kinds=["curve"])
         with pytest.raises(UnknownNameError, match="png, svg"):
+            plot([run], tmp_path, formats=["webp"])
+        with pytest.raises(OptionError, match="drawn as svg or png, not gif"):
             plot([run], tmp_path, formats=["gif"])
         with pytest.raises(UnknownNameError, match="Unknown episode 'bold_9'"):
             plot([run], tmp_path, kinds=["sheet"], episode="bold_9")

@@ -62,7 +62,7 @@ def plot(
     source: options.RunSource = None,
     force: Force = False,
 ) -> None:
-    """Draw figures for a paper, or an episode's video or a clip of it for a slide.
+    """Draw figures for a paper, or an episode's video or clip.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are listed and left out.
     """
