@@ -40,7 +40,9 @@ ABOUT = (
     "another seed; these tables are of the other tasks. The judge's curves are named as `stepscore metrics` does it, "
     "with the labels' success, subgoals and stages. One rule (nearness to the first subgoal counts from the start of "
     "the curve) was added after a first look at the judge's table, which called 12 of 13 episodes wrong target that "
-    "had reached nothing; labelled curves start at 0 and do not depend on it."
+    "had reached nothing; labelled curves start at 0 and do not depend on it. Annotated stages are preferred to the "
+    "curve since a look at the demo, some of whose tasks are among these; on labelled curves of the other tasks that "
+    "changed nothing."
 )
 COMMAND = "python -m benchmarks.diagnosis SIM --run runs/sim"
 UNNAMED = "not known"
