@@ -207,18 +207,23 @@ def test_the_map_of_causal_sampling_is_applied(episode: Episode, tmp_path: Path)
         np.testing.assert_allclose(session.curve.channels["raw"], uncalibrated.curve.progress, atol=1e-5)
 
 
-def test_the_embedded_map_is_used_only_where_it_was_fitted_for_causal_sampling() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+def test_the_embedded_judge_has_a_map_for_causal_sampling() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         judge = get_judge("topreward", model="embedded", sampling="causal")
     assert isinstance(judge, TopReward)
-    said = [str(one.message) for one in caught if "uncalibrated" in str(one.message)]
-    assert bool(said) == (judge.fitted is None)
+    assert judge.fitted is not None
+    assert judge.fitted.options["sampling"] == "causal"
+    with pytest.warns(UserWarning, match="uncalibrated"):
+        other = get_judge("topreward", model="embedded", sampling="causal", fps=3)
+    assert isinstance(other, TopReward)
+    assert other.fitted is None
 
 
 def test_a_checkpoint_may_have_a_map_for_causal_sampling(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(FOLDER, folder)
+    (folder / "calibration-causal.json").unlink()
     model = get_model("embedded", checkpoint=str(folder))
     with pytest.warns(UserWarning, match="uncalibrated"):
         plain = get_judge("topreward", model=model, sampling="causal")

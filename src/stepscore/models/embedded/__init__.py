@@ -9,6 +9,7 @@ from stepscore._imports import lazy_attributes
 if TYPE_CHECKING:
     from stepscore.models.embedded.camera_check import CameraCheck as CameraCheck
     from stepscore.models.embedded.model import CALIBRATION as CALIBRATION
+    from stepscore.models.embedded.model import CAUSAL_CALIBRATION as CAUSAL_CALIBRATION
     from stepscore.models.embedded.model import FOLDER as FOLDER
     from stepscore.models.embedded.model import EmbeddedModel as EmbeddedModel
     from stepscore.models.embedded.model import torch_network as torch_network
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CALIBRATION",
+    "CAUSAL_CALIBRATION",
     "FOLDER",
     "GATE_FILE",
     "CameraCheck",
@@ -39,6 +41,7 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "CALIBRATION": "model",
+        "CAUSAL_CALIBRATION": "model",
         "CameraCheck": "camera_check",
         "FOLDER": "model",
         "GATE_FILE": "ood",

@@ -41,7 +41,7 @@ FOLDER = Path(__file__).parent / "checkpoint"
 """The folder of its files: weights, tokenizer, gate, calibration map, card."""
 CALIBRATION = FOLDER / "calibration.json"
 """The maps from its topreward margin to the progress potential and to the probability of success."""
-CAUSAL_CALIBRATION = "calibration-causal.json"
+CAUSAL_CALIBRATION = FOLDER / "calibration-causal.json"
 """The same maps for causal sampling, which live sessions use, where a checkpoint has them."""
 
 JUDGE_DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -114,7 +114,7 @@ class EmbeddedModel(SyncMethods):
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
         """Return the options that a judge has by default on this model, its calibration maps included."""
         defaults = JUDGE_DEFAULTS.get(judge, {})
-        maps = [self._engine.folder / name for name in (CALIBRATION.name, CAUSAL_CALIBRATION)]
+        maps = [self._engine.folder / name for name in (CALIBRATION.name, CAUSAL_CALIBRATION.name)]
         found = tuple(str(path) for path in maps if path.is_file())
         return {**defaults, "calibration": found} if judge == "topreward" and found else defaults
 

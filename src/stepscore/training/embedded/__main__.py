@@ -117,17 +117,18 @@ def calibrate(
     run: Annotated[
         Path | None, typer.Option("--run", metavar="RUN", help="Keep the run here; a stopped one is resumed.")
     ] = None,
+    *,
+    causal: Annotated[bool, typer.Option("--causal", help="Of causal sampling, for live sessions.")] = False,
 ) -> None:
     """Fit the calibration maps of the packaged judge to progress and success, and write them."""
     from stepscore.judges.common import write_calibration
-    from stepscore.models.embedded import CALIBRATION
+    from stepscore.models.embedded import CALIBRATION, CAUSAL_CALIBRATION
     from stepscore.training.embedded.calibration import fit_maps
 
-    result = fit_maps(datasets, run)
-    write_calibration(result.fitted, out or CALIBRATION)
-    typer.echo(
-        f"{out or CALIBRATION}: progress, MAE {result.after.mae} on {result.n_held_out} other episodes"
-    )
+    out = out or (CAUSAL_CALIBRATION if causal else CALIBRATION)
+    result = fit_maps(datasets, run, sampling="causal" if causal else "spread")
+    write_calibration(result.fitted, out)
+    typer.echo(f"{out}: progress, MAE {result.after.mae} on {result.n_held_out} other episodes")
     if result.success is not None:
         found = result.success
         typer.echo(

@@ -244,13 +244,19 @@ def _add_gate(folder: Path, work: Path, plan: BuildPlan, log: Callable[[str], No
 
 def _add_maps(folder: Path, work: Path, seed: int, plan: BuildPlan, log: Callable[[str], None]) -> None:
     from stepscore.judges.common import write_calibration
-    from stepscore.models.embedded import CALIBRATION
+    from stepscore.models.embedded import CALIBRATION, CAUSAL_CALIBRATION
     from stepscore.training.embedded.calibration import fit_maps
 
+    dataset, run = work / plan.calibration.name, work / f"calibration-{seed}"
+    # The one that marks a finished judge comes last.
+    path = folder / CAUSAL_CALIBRATION.name
+    if not path.is_file():
+        causal_run = run.with_name(f"{run.name}-causal")
+        write_calibration(fit_maps([dataset], causal_run, folder, sampling="causal").fitted, path)
+        log(f"{path}: maps of causal sampling")
     path = folder / CALIBRATION.name
     if not path.is_file():
-        run = work / f"calibration-{seed}"
-        write_calibration(fit_maps([work / plan.calibration.name], run, folder).fitted, path)
+        write_calibration(fit_maps([dataset], run, folder).fitted, path)
         log(f"{path}: maps to progress and success")
 
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from stepscore.analysis import CalibrationResult, calibrate
 from stepscore.episodes import Episode, open_episodes
@@ -30,7 +31,11 @@ def read_rollouts(datasets: Sequence[Path]) -> list[Episode]:
 
 
 def fit_maps(
-    datasets: Sequence[Path], run: Path | None = None, checkpoint: Path | None = None
+    datasets: Sequence[Path],
+    run: Path | None = None,
+    checkpoint: Path | None = None,
+    *,
+    sampling: Literal["spread", "causal"] = "spread",
 ) -> CalibrationResult:
     """Judge rollouts with the embedded judge's own options, without a map, and fit both maps.
 
@@ -38,11 +43,12 @@ def fit_maps(
         datasets: Simulated datasets, with the simulator's labels.
         run: Where the run is kept, so that a stopped one is resumed; a temporary folder by default.
         checkpoint: Folder of the judge; that in the package by default.
+        sampling: How topreward samples frames; live sessions use ``causal``.
     """
     episodes = [replace(episode, subgoals=()) for episode in read_rollouts(datasets)]
     options = {} if checkpoint is None else {"checkpoint": str(checkpoint)}
     model = get_model("embedded", **options)
-    judge = get_judge("topreward", model=model, calibration=None)
+    judge = get_judge("topreward", model=model, calibration=None, sampling=sampling)
     with tempfile.TemporaryDirectory() as folder:
         judged = score(episodes, judge, run or Path(folder) / "run", call_options=CallOptions(cache=False))
         return calibrate(judged, channel="margin", share=SHARE)

@@ -217,12 +217,12 @@ def _scene_views(gate: DomainGate) -> list[str]:
 
 
 def _rename_gate(checkpoint: Path, before: str | None) -> None:
-    """Write the gate's new digest into the calibration map that was fitted with the gate ``before``."""
+    """Write the gate's new digest into the calibration maps that were fitted with the gate ``before``."""
     from stepscore.judges.common import read_calibration, write_calibration
-    from stepscore.models.embedded import CALIBRATION
+    from stepscore.models.embedded import CALIBRATION, CAUSAL_CALIBRATION
 
-    path = checkpoint / CALIBRATION.name
-    fitted = read_calibration(path) if path.is_file() else None
-    if fitted is not None and fitted.identity is not None and fitted.identity.get("gate") == before:
-        identity = {**fitted.identity, "gate": gate_digest(checkpoint)}
-        write_calibration(replace(fitted, identity=identity), path)
+    for path in (checkpoint / CALIBRATION.name, checkpoint / CAUSAL_CALIBRATION.name):
+        fitted = read_calibration(path) if path.is_file() else None
+        if fitted is not None and fitted.identity is not None and fitted.identity.get("gate") == before:
+            identity = {**fitted.identity, "gate": gate_digest(checkpoint)}
+            write_calibration(replace(fitted, identity=identity), path)
