@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.training.job import default_threads
+from stepscore.training.job import check_single_source, default_threads
 from stepscore.training.schedule import cosine_lr
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class SarmJobConfig:
     Attributes:
         datasets: Labelled episodes to train on.
         folder: Where the checkpoint, the state and the logs are kept.
-        labels: A labels file for a single dataset; by default ``labels.parquet`` of each.
+        labels: A labels file for a single dataset; by default the one next to each.
+        subgoals: A subgoals file for a single dataset; by default the one next to each.
+        success_from_stages: An episode without a success label is a success if it has its task's last stage.
         sparse_labels: A labels file with the sparse stages, for the mode ``dual``.
         encoder: The frozen encoder: ``embedded`` or ``hf/PATH-OR-ID``.
         mode: ``single`` (no stages), ``dense`` (stages) or ``dual`` (sparse and dense stages).
@@ -94,7 +96,7 @@ class SarmJobConfig:
         n_heads: Attention heads of each layer (4); the paper's is 12.
         n_augmentations: Augmented copies of every episode (shifted camera, other light) to train on besides.
         train_config: Steps, learning rate, batch size and so on.
-        eval_datasets: Held-out datasets to evaluate on.
+        eval_datasets: Held-out datasets, evaluated at every save.
         val_fraction: Share of scenes to evaluate on if there are no ``eval_datasets``; below 1.
         features_dir: Where encoded frames are kept; by default ``encoded`` in ``folder``.
         threads: CPU threads.
@@ -104,6 +106,8 @@ class SarmJobConfig:
     datasets: tuple[Path, ...]
     folder: Path
     labels: Path | None = None
+    subgoals: Path | None = None
+    success_from_stages: bool = False
     sparse_labels: Path | None = None
     encoder: str = "embedded"
     mode: SarmMode = "dense"
@@ -129,8 +133,7 @@ class SarmJobConfig:
 
         if self.mode not in get_args(SarmMode):
             raise UnknownNameError("mode", self.mode, get_args(SarmMode))
-        if self.labels is not None and len(self.datasets) != 1:
-            raise OptionError("--labels belongs to one dataset; several bring their own labels.parquet.")
+        check_single_source(self.labels, self.subgoals, len(self.datasets))
         if self.progress == "linear" and self.mode != "single":
             raise OptionError("Frame-index labels have no stages: -T progress=linear needs -T mode=single.")
         if self.sparse_labels is not None and self.mode != "dual":

@@ -24,10 +24,10 @@ from stepscore.models.sarm import (
     get_encoder,
 )
 from stepscore.training.job import Log
+from stepscore.training.labelled_source import LabelledSource
 from stepscore.training.sarm.batches import random_instructions
 from stepscore.training.sarm.config import SarmJobConfig
 from stepscore.training.sarm.dataset import (
-    LabelledDataset,
     TrainingEpisode,
     choose_progress,
     encode_episode,
@@ -37,6 +37,7 @@ from stepscore.training.sarm.dataset import (
 )
 from stepscore.training.sarm.targets import (
     SINGLE_STAGE,
+    STAGES,
     LabelledEpisode,
     Targets,
     head_targets,
@@ -153,8 +154,9 @@ def validation_scenes(episodes: Sequence[Episode], fraction: float) -> set[tuple
 
 def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode], list[LabelledEpisode], str]:
     """Return the episodes to train on, those to evaluate on, and which progress they are labelled with."""
-    datasets = [LabelledDataset(path, job.labels) for path in job.datasets]
-    episodes = [episode for dataset in datasets for episode in dataset.episodes()]
+    derive = job.success_from_stages
+    datasets = [LabelledSource(path, job.labels, job.subgoals, derive) for path in job.datasets]
+    episodes = [episode for dataset in datasets for episode in dataset.episodes(log)]
     progress = choose_progress(episodes, job.progress)
     staged = job.mode != "single"
     scheme = "dense" if job.mode == "dual" and job.sparse_labels is None else None
@@ -163,7 +165,8 @@ def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode],
         why = errors[0] if errors else "There are no episodes."
         raise SourceError(f"No episode has the labels to train on. The first: {why}")
     if job.eval_datasets:
-        others = [episode for path in job.eval_datasets for episode in LabelledDataset(path).episodes()]
+        held = [LabelledSource(path, success_from_stages=derive) for path in job.eval_datasets]
+        others = [episode for dataset in held for episode in dataset.episodes(log)]
         held_out, other_errors = read_labelled(others, progress, scheme=scheme, staged=staged)
         errors += other_errors
         episodes += others
@@ -179,6 +182,12 @@ def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode],
         )
     if errors:
         log(f"{len(errors)} of {len(episodes)} episodes are left out. The first: {errors[0]}")
+    unknown = sum(one.done is None and bool(one.spans) for one in labelled)
+    if unknown and progress == STAGES:
+        log(
+            f"{unknown} of {len(labelled)} episodes to train on have stages and no success label: how far their last "
+            "stage got is unknown and not trained. If the last stage means success: -T success-from-stages=true"
+        )
     log(f"{len(labelled)} episodes to train on, {len(held_out)} to evaluate on; progress labels: {progress}.")
     return labelled, held_out, progress
 
