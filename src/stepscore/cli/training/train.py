@@ -50,7 +50,7 @@ MaxMinutes = Annotated[
         "--max-minutes", callback=between(0, MANY), help="Stop after this time. Rerun the command to resume."
     ),
 ]
-GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "subgoals", "views")
+GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "subgoals")
 VlmTraining = Annotated[
     dict[str, Any],
     options.KeyGroup(
@@ -73,6 +73,7 @@ SarmTraining = Annotated[
             *GIVEN_BY_FLAGS,
             "train_config",
             "device",
+            "features_dir",
             *("warmup_steps", "weight_decay", "true_stage_prob", "save_every"),
         ),
     ),
@@ -114,10 +115,6 @@ def sarm(
     folder: Folder,
     labels: LabelsFile = None,
     subgoals: SubgoalsFile = None,
-    views: Annotated[
-        str | None,
-        typer.Option("--views", metavar="A,B", help="Cameras. Default: those of the first episode."),
-    ] = None,
     *,
     training: SarmTraining,
     max_minutes: MaxMinutes = None,
@@ -138,7 +135,6 @@ def sarm(
         folder,
         labels=labels,
         subgoals=subgoals,
-        views=tuple(options.split_names(views) or ()),
         train_config=SarmTrainConfig(**{name: value for name, value in training.items() if name in config}),
         **{name: value for name, value in training.items() if name not in config},
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from stepscore.episodes import Episode
 from stepscore.errors import OptionError, SourceError
 from stepscore.models.sarm import (
     Float32,
@@ -44,6 +41,7 @@ from stepscore.training.sarm.targets import (
     single_stage_targets,
 )
 from stepscore.training.sarm.trainer import SarmTrainer, set_scaling
+from stepscore.training.scenes import scene_of, validation_scenes
 
 LOG_EVERY_FRAMES = 2000
 Procedures = dict[str, dict[str, Procedure]]
@@ -130,26 +128,6 @@ def default_frame_gap(episodes: Sequence[LabelledEpisode], n_obs_steps: int) -> 
     lengths = [float(labelled.times[-1]) for labelled in episodes]
     periods = [float(np.median(np.diff(labelled.times))) for labelled in episodes if len(labelled.times) > 1]
     return round(max(float(np.median(lengths)) / 2 / n_obs_steps, float(np.median(periods or [0.1]))), 4)
-
-
-def scene_of(episode: Episode) -> tuple[str, str]:
-    """Return task and scene of an episode; one that names no scene is a scene of its own."""
-    return episode.task or episode.instruction, episode.pair or episode.id
-
-
-def validation_scenes(episodes: Sequence[Episode], fraction: float) -> set[tuple[str, str]]:
-    """Return the scenes kept apart: this fraction of every task's, at least one where there are two, never all.
-
-    Which ones depends on their names alone. A scene is whole on one side, so that nothing of it is trained on.
-    """
-    tasks: dict[str, set[tuple[str, str]]] = {}
-    for scene in map(scene_of, episodes):
-        tasks.setdefault(scene[0], set()).add(scene)
-    held: set[tuple[str, str]] = set()
-    for scenes in tasks.values():
-        order = sorted(scenes, key=lambda scene: hashlib.sha256("/".join(scene).encode()).digest())
-        held |= set(order[: min(len(order) - 1, math.ceil(fraction * len(order)))])
-    return held
 
 
 def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode], list[LabelledEpisode], str]:
