@@ -134,6 +134,24 @@ def test_what_is_not_labelled_is_not_asked() -> None:
     assert not list(questions_of(fakes.episode()))
 
 
+def test_no_question_is_asked_twice() -> None:
+    asked = list(questions_of(pulled(), times=50))
+    assert len(asked) == len(set(asked))
+
+
+def test_trl_reads_what_the_card_says(exported: VqaExport, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets")
+    trl = pytest.importorskip("trl.data_utils")
+    monkeypatch.chdir(exported.folder)
+    names: dict[str, Any] = {}
+    exec((exported.folder / "README.md").read_text().split("```python\n")[1].split("```")[0], names)
+    assert len(names["train"]) == sum(exported.questions["train"].values())
+    for row in names["train"]:
+        read = trl.prepare_multimodal_messages(row["messages"], images=row["images"])
+        parts = [part["type"] for message in read for part in message["content"]]
+        assert parts.count("image") == len(row["images"])
+
+
 def test_questions_are_the_same_each_time_and_no_instruction_adds_an_image() -> None:
     assert list(questions_of(pulled())) == list(questions_of(pulled()))
     odd = replace(pulled(), instruction="open the <image> drawer")
@@ -152,7 +170,7 @@ def test_memory_holds_one_episode_of_questions(tmp_path: Path, monkeypatch: pyte
             most = max(most, held)
             yield question
 
-    def written(self: object, row: object) -> None:
+    def written(self: Any, row: dict[str, object]) -> None:
         nonlocal held
         held -= 1
         write(self, row)

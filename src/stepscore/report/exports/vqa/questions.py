@@ -73,7 +73,7 @@ class Question:
 
 
 def questions_of(episode: Episode, times: int = 16) -> Iterator[Question]:
-    """Yield the questions about an episode: the same ones whenever and wherever they are made.
+    """Yield the questions about an episode, each once: the same ones whenever and wherever they are made.
 
     Args:
         episode: The episode; its main view is shown.
@@ -81,7 +81,12 @@ def questions_of(episode: Episode, times: int = 16) -> Iterator[Question]:
     """
     view = episode.main_view
     shown = replace(episode.with_views([view]), goals={})
-    seed = int.from_bytes(hashlib.sha256(episode.id.encode()).digest()[:8])
+    yield from dict.fromkeys(_drawn(shown, view, times))
+
+
+def _drawn(shown: Episode, view: str, times: int) -> Iterator[Question]:
+    """Yield the questions about an episode of one view; judges may draw a frame twice."""
+    seed = int.from_bytes(hashlib.sha256(shown.id.encode()).digest()[:8])
     rng = np.random.default_rng(seed)
     truth = EpisodeTruth(shown)
     model = get_model("mock/yes")
