@@ -46,7 +46,7 @@ def export(
     labels: options.LabelsFile = None,
     force: Force = False,
 ) -> None:
-    """Write episodes for another tool: Rerun, or the training of a language model.
+    """Write episodes for Rerun, or training questions for language models.
 
     --to rerun writes a recording for Rerun's viewer, which opens on the worst failure: rerun FILE.rrd
 
