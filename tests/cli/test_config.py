@@ -149,7 +149,6 @@ def test_other_commands_are_as_careful(tmp_path: Path, monkeypatch: pytest.Monke
         (["bench", "x", "-o", "b"], "entries: entries.yaml\n"),
         (["metrics", "x"], "metric: ['mine.py:late']\n"),
         (["weights", "x", "-o", "w.parquet"], "plot: figure.svg\n"),
-        (["train", "sarm", "x", "-o", "c"], "T: {features-dir: elsewhere}\n"),
     ):
         ended = invoke([*words, "--config", written(tmp_path, text)])
         assert (ended.code, "command line" in ended.err) == (2, True), (words, ended.err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import warnings
@@ -116,6 +117,27 @@ def test_labels_and_subgoals_beside_the_data_are_named_with_the_options_that_use
         used = said(*shlex.split(use))
         assert "Not used" not in used
         assert "1 of 3 episodes labelled by labels.csv." in used
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "named"),
+    [
+        ("progress-labels", "--method linear -o labels.parquet", ["labels", "subgoals"]),
+        ("pairs make", "-o pairs.jsonl", ["labels"]),
+        ("annotate", "--model mock/yes -o labels.parquet", []),
+        ("plan", "--model mock/yes -o subgoals.yaml", []),
+    ],
+)
+def test_every_command_that_reads_a_source_states_them_and_names_no_option_it_lacks(
+    source: Path, capfd: pytest.CaptureFixture[str], command: str, flags: str, named: list[str]
+) -> None:
+    (source / "labels.parquet").write_text("")
+    (source / "subgoals.yaml").write_text("")
+    *options, out = flags.split()
+    run([*command.split(), str(source), *options, str(source.parent / out)])
+    (said,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("Not used")]
+    assert said.startswith("Not used: labels.parquet and subgoals.yaml next to the data.")
+    assert re.findall(r"--(\w+) ", said) == named
 
 
 def test_python_shows_what_lies_beside_the_data(source: Path) -> None:

@@ -53,7 +53,9 @@ COMMANDS: Mapping[str, Listed] = {
     "view": Listed("results.view:view", "Serve the page of runs and update it while they are judged."),
     "serve": Listed("results.serve:serve", "Serve a judge's progress and success to RL code."),
     "plot": Listed("results.plot:plot", "Draw figures for a paper, or an episode's video or clip."),
-    "export": Listed("results.export:export", "Write episodes for another tool, such as Rerun."),
+    "export": Listed(
+        "results.export:export", "Write episodes for Rerun, or training questions for language models."
+    ),
     "merge": Listed("results.merge:merge", "Merge shards, runs of one protocol, or labels files."),
     "audit": Listed("trust.audit:audit", "Probe a judge with episodes whose right answer is known."),
     "bench": Listed("trust.bench:bench", "Compare judges on labelled episodes: accuracy, cost and latency."),

@@ -25,7 +25,6 @@ MAX_JSON_BYTES = 1 << 24
 CONFIG = "config_file"
 NEVER_IN_A_FILE = ("out", "force", "static", "plot", "entries")
 """Options that name where the command writes, or a file that may name a server."""
-_WRITTEN = ("features_dir", "frames_dir")
 SECRETS = re.compile(r"key|token|secret|password|header|credential|cookie", re.IGNORECASE)
 _SERVERS = re.compile(r"url|server|host|address|endpoint|proxy|remote_?code", re.IGNORECASE)
 _USER = re.compile(r"//[^/\s]*@")
@@ -236,9 +235,5 @@ def _check_key(pair: str, make: Callable[..., object] | None, where: str, *, fla
     )
     named = SECRETS.search(name) or _SERVERS.search(name)
     is_known_text = declared in ("text", "path", "model", "judge")
-    if (
-        declared in ("server", "code")
-        or name in _WRITTEN
-        or (not is_known_text and (named or "://" in value))
-    ):
+    if declared in ("server", "code") or (not is_known_text and (named or "://" in value)):
         raise OptionError(f"{where} {shown(key)} counts only on the command line: {flag} {shown(key)}=VALUE")

@@ -134,6 +134,7 @@ _MADE = (
 )
 FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
 RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))
+QUESTIONS = Output("exported questions", _has(named={"vqa.json": _begins(_JSON + '"questions"')}))
 ANSWERS = Output("exported answers", _lines_with("key", "model", "created"))
 AUDIT = Output(
     "an audit",
@@ -166,10 +167,15 @@ def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
 def new_file(context: typer.Context, file: Path | None) -> Path | None:
     """Return the file of ``-o`` (an option callback); raise OptionError if it cannot be a file."""
     if file is not None and not context.resilient_parsing:
-        if _is_folder(file):
-            raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
-        _refuse_below_a_file(file, file.parent)
+        check_file(file)
     return file
+
+
+def check_file(file: Path) -> None:
+    """Raise OptionError if a path cannot be a file."""
+    if _is_folder(file):
+        raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
+    _refuse_below_a_file(file, file.parent)
 
 
 def new_table(context: typer.Context, file: Path | None) -> Path | None:

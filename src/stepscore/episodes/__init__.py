@@ -15,6 +15,7 @@ from stepscore.episodes.image_ops import (
     square_image,
     tile_images,
 )
+from stepscore.episodes.labels.joining import files_beside, not_used
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations.changed_episode import choose_frames
@@ -58,12 +59,14 @@ __all__ = [
     "ViewInfo",
     "check_image_root",
     "choose_frames",
+    "files_beside",
     "first_frame_from",
     "fit_size",
     "frame_at",
     "image_view",
     "length_auc",
     "match_lengths",
+    "not_used",
     "open_episodes",
     "perturb",
     "read_image",

@@ -16,11 +16,12 @@ from stepscore.episodes.goal_images import ChosenGoals, EpisodesWithGoals, choos
 from stepscore.episodes.labels.joining import (
     Additions,
     JoinedEpisodes,
+    files_beside,
     labels_of_another_task,
     listed_ids,
     no_such_episodes,
     no_task_fits,
-    unused_files,
+    not_used,
 )
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals, read_subgoals
@@ -98,6 +99,7 @@ class Episodes(Sequence[Episode]):
     Attributes:
         notes: What was joined to the source and what was not, such as labels next to it, in sentences.
         subgoals_file: Subgoals by task that were given; empty without.
+        unused: Labels and subgoals files next to the data that were not given, by the option that takes them.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Episodes(Sequence[Episode]):
         goals: ChosenGoals | None = None,
         notes: tuple[str, ...] = (),
         subgoals_file: Mapping[str, TaskSubgoals] | None = None,
+        unused: Mapping[str, Path] | None = None,
     ) -> None:
         self.source = source
         self.reader = reader
@@ -116,6 +119,7 @@ class Episodes(Sequence[Episode]):
         self.goals = goals
         self.notes = notes
         self.subgoals_file = subgoals_file or {}
+        self.unused = unused or {}
         self.problems = listing.problems
         self.rules = listing.rules
         self._episodes = listing.episodes
@@ -153,7 +157,14 @@ class Episodes(Sequence[Episode]):
     def _with(self, episodes: Sequence[Episode]) -> Episodes:
         listing = Listing(episodes, self.problems, self.rules)
         return Episodes(
-            self.source, self.reader, listing, self.reader_code, self.goals, self.notes, self.subgoals_file
+            self.source,
+            self.reader,
+            listing,
+            self.reader_code,
+            self.goals,
+            self.notes,
+            self.subgoals_file,
+            self.unused,
         )
 
     def __repr__(self) -> str:
@@ -229,11 +240,10 @@ def open_episodes(
     by_task = read_subgoals(Path(subgoals)) if subgoals is not None else {}
     additions = Additions(where, rows, by_task, instruction)
     notes += filter(None, [labels_of_another_task(episodes, additions)])
-    if is_local:
-        unused = unused_files(
-            Path(source).expanduser(), labels=labels is not None, subgoals=subgoals is not None
-        )
-        notes += filter(None, [unused])
+    given = {"labels": labels, "subgoals": subgoals}
+    beside = files_beside(Path(source).expanduser()) if is_local else {}
+    unused = {option: file for option, file in beside.items() if given[option] is None}
+    notes += filter(None, [not_used(unused)])
     listed = episodes = JoinedEpisodes(episodes, additions)
     if by_task and not any(find_subgoals(by_task, one.task, one.instruction) for one in episodes):
         warnings.warn(no_task_fits(str(subgoals), by_task, episodes[0]), stacklevel=2)
@@ -249,7 +259,7 @@ def open_episodes(
         goals = choose_goals(goal, goal_view, episodes, listed)
         episodes = EpisodesWithGoals(episodes, partial(listed_ids, episodes), goals)
     found = Listing(episodes, problems, listing.rules)
-    return Episodes(where, name, found, code, goals, tuple(notes), by_task)
+    return Episodes(where, name, found, code, goals, tuple(notes), by_task, unused)
 
 
 def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:

@@ -32,6 +32,7 @@ from stepscore.procedures.spans import (
     done_spans,
     span_problems,
     stage_spans,
+    success_from_stages,
     without_done,
 )
 from stepscore.procedures.stage_progress import (
@@ -77,6 +78,7 @@ __all__ = [
     "span_problems",
     "stage_spans",
     "stage_tau_progress",
+    "success_from_stages",
     "temporal_proportions",
     "why_not_in_shards",
     "without_done",

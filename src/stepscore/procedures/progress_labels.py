@@ -191,11 +191,10 @@ def stage_names(episode: Episode, vocabulary: Mapping[str, TaskSubgoals] | None)
 
 def labelled_outcome(labels: Labels) -> Outcome:
     """Return the labelled outcome: done at the end implies ever done; never done implies not at the end."""
-    success = {
-        ("ever" if row.name == "ever" else "holds"): row.value >= 0.5
-        for row in labels.rows
-        if row.kind == "success" and not math.isnan(row.value)
+    values = {
+        ("ever" if row.name == "ever" else "holds"): row.value for row in labels.rows if row.kind == "success"
     }
+    success = {name: value >= 0.5 for name, value in values.items() if not math.isnan(value)}
     at_end, ever = success.get("holds"), success.get("ever")
     return Outcome(False if at_end is None and ever is False else at_end, True if at_end else ever)
 

@@ -22,10 +22,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from stepscore.episodes import Episode, Stage
+from stepscore.episodes import Episode, Label, Stage
 from stepscore.errors import EpisodeError, UnknownNameError
+from stepscore.metrics import procedure_order
 
 ProblemKind = Literal[
     "end before start", "outside", "wrong time order", "overlap", "gap", "unknown name", "wrong order"
@@ -79,6 +81,32 @@ def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
         for row in episode.labels.rows
         if row.kind == "subgoal" and row.name == last and row.value == 1.0 and row.end_s > row.start_s
     )
+
+
+def success_from_stages(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes; one with stages and without a success label gets one from its stages.
+
+    It is a success if it has the last stage of its task, in the order of :func:`procedure_order`, else a failure.
+    That holds only where the last stage was labelled when it was completed; the stages do not say so.
+    """
+    tasks: dict[str, list[Sequence[Stage]]] = {}
+    for episode in episodes:
+        if episode.labels.stages:
+            tasks.setdefault(_task(episode), []).append(episode.labels.stages)
+    last = {task: procedure_order(spans)[-1] for task, spans in tasks.items()}
+    derived = []
+    for episode in episodes:
+        stages, labels = episode.labels.stages, episode.labels
+        if stages and labels.success is None:
+            done = last[_task(episode)] in {stage.name for stage in stages}
+            row = Label("success", episode.success_mode or "holds", value=float(done), author="stages")
+            episode = replace(episode, labels=labels.with_rows([row]))
+        derived.append(episode)
+    return derived
+
+
+def _task(episode: Episode) -> str:
+    return episode.task or episode.instruction
 
 
 def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) -> tuple[Stage, ...]:

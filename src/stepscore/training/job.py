@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscore._imports import check_extra
+from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
     from stepscore.training.trainer import Trainer
@@ -73,6 +74,15 @@ class PreparedRun:
     trainer: Trainer
     evaluate: Callable[[], Mapping[str, float]] | None
     write_checkpoint: Callable[[], None]
+
+
+def check_single_source(labels: Path | None, subgoals: Path | None, n_sources: int) -> None:
+    """Raise if a labels or subgoals file is given for several datasets, which bring their own."""
+    for flag, file in (("--labels", labels), ("--subgoals", subgoals)):
+        if file is not None and n_sources != 1:
+            raise OptionError(
+                f"{flag} belongs to one dataset; several bring their own files next to the data."
+            )
 
 
 class TrainingJob(ABC):

@@ -12,7 +12,9 @@ from stepscore.episodes import Label, Labels, Stage, open_episodes
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.sarm.config import Procedure
 from stepscore.models.sarm.window import Window
+from stepscore.procedures import success_from_stages
 from stepscore.procedures.progress_labels import ProgressLabelOptions, label_progress
+from stepscore.training.labelled_source import LabelledSource
 from stepscore.training.sarm.batches import (
     PerturbationConfig,
     random_instructions,
@@ -21,7 +23,6 @@ from stepscore.training.sarm.batches import (
     window_targets,
 )
 from stepscore.training.sarm.dataset import (
-    LabelledDataset,
     TrainingEpisode,
     choose_progress,
     read_labelled,
@@ -44,13 +45,14 @@ PUCK = "pick up the puck and bring it to the mark"
 
 @pytest.fixture(scope="module")
 def labelled() -> list[LabelledEpisode]:
-    return read_labelled(LabelledDataset(TINY_SIM).episodes(), "potential", scheme=None, staged=True)[0]
+    return read_labelled(LabelledSource(TINY_SIM).episodes(), "potential", scheme=None, staged=True)[0]
 
 
 def fake(name: str = "e", *, success: float | None = 1.0, stages: tuple[Stage, ...] = ()) -> LabelledEpisode:
     rows = [Label("stage", s.name, s.start_s, s.end_s) for s in stages]
     rows += [] if success is None else [Label("success", "holds", value=success)]
-    return read_episode_labels(fakes.episode(name, labels=Labels(tuple(rows))), "stages")
+    episode = fakes.episode(name, labels=Labels(tuple(rows)))
+    return read_episode_labels(episode, "stages" if stages else "linear", staged=bool(stages))
 
 
 def training_episode(n: int = 60, task: str = "a") -> TrainingEpisode:
@@ -114,6 +116,34 @@ def test_how_far_a_failed_stage_got_is_unknown_without_progress_labels() -> None
     assert not np.isnan(own.share[bad.times < 1.0]).any()
     done = targets_of(good, procedure)
     assert done.progress[-1] == pytest.approx(1.0, abs=0.02)
+
+
+def test_how_far_the_last_stage_got_is_unknown_without_a_success_label() -> None:
+    stages = (Stage("reach", 0.0, 2.0), Stage("pull", 2.0, 5.0))
+    silent, good = fake("a", success=None, stages=stages), fake("b", stages=stages)
+    for procedure in (find_procedure([silent, good]), find_procedure([silent])):
+        own = targets_of(silent, procedure)
+        assert np.isnan(own.share[silent.times >= 2.0]).all()
+        assert np.isnan(own.progress[silent.times >= 2.0]).all()
+        assert (own.stage[silent.times >= 2.0] == 1).all(), "which stage it is stays known"
+    assert silent.done is None
+
+
+def test_success_comes_from_stages_only_where_no_label_says_it() -> None:
+    reach, pull = Stage("reach", 0.0, 2.0), Stage("pull", 2.0, 5.0)
+    given = [
+        fake("reached", success=None, stages=(reach, pull)),
+        fake("stopped", success=None, stages=(reach,)),
+        fake("failed", success=0.0, stages=(reach, pull)),
+        fake("nothing", success=None),
+    ]
+    before = [one.episode for one in given]
+    after = success_from_stages(before)
+    assert [episode.labels.success for episode in before] == [None, None, False, None]
+    assert [episode.labels.success for episode in after] == [True, False, False, None]
+    assert (after[2], after[3]) == (before[2], before[3])
+    assert after[0].labels.rows[-1].author == "stages"
+    assert targets_of(read_episode_labels(after[0], "stages"), find_procedure(given)).progress[-1] > 0.9
 
 
 def test_a_stage_no_trained_episode_shows_is_unknown() -> None:
@@ -235,7 +265,7 @@ def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[L
 
 
 def test_episodes_without_labels_are_all_counted_though_two_datasets_use_the_same_ids() -> None:
-    episodes = LabelledDataset(TINY_SIM).episodes()
+    episodes = LabelledSource(TINY_SIM).episodes()
     found, why = read_labelled([*episodes, *episodes], "robust", scheme=None, staged=False)
     assert not found
     assert len(why) == 2 * len(episodes)

@@ -28,8 +28,9 @@ from stepscore.training.sarm.config import SarmJobConfig, SarmTrainConfig
 from stepscore.training.sarm.dataset import TrainingEpisode, encode_episode
 from stepscore.training.sarm.evaluation import evaluate
 from stepscore.training.sarm.job import SarmJob
-from stepscore.training.sarm.setup import scene_of, set_up, validation_scenes
+from stepscore.training.sarm.setup import set_up
 from stepscore.training.sarm.trainer import SarmTrainer, sarm_loss
+from stepscore.training.scenes import scene_of, validation_scenes
 from tests.models.sarm import tiny_sarm
 from tests.paths import TINY_SIM
 
@@ -224,10 +225,8 @@ def test_the_command_trains_and_the_judge_takes_what_it_made(place: Path, tmp_pa
     command += [
         "-T",
         "causal=true",
-        "--views",
-        "corner",
         "-T",
-        f"features-dir={place / 'features'}",
+        "views=corner",
         "-T",
         "threads=1",
     ]

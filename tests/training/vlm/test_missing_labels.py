@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepscore.errors import SourceError
+from stepscore.errors import OptionError, SourceError
 from stepscore.models.qwen3vl.inputs import Geometry
+from stepscore.training.labelled_source import LabelledSource
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.config import VlmTrainConfig
 from stepscore.training.vlm.data.clips import CERTAIN_LOG_ODDS, DONE_LOG_ODDS, sample_clip, sample_statements
@@ -73,7 +74,7 @@ def about(
     return [(one, frame) for one, frame in made if one.text == text]
 
 
-def test_episodes_without_success_or_progress_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_episodes_without_labels_are_left_out_and_missing_ones_are_counted(tmp_path: Path) -> None:
     ids = [f"episode_{number:06d}" for number in range(4)]
 
     def blank(row: Row) -> Row:
@@ -82,9 +83,67 @@ def test_episodes_without_success_or_progress_are_left_out_and_counted(tmp_path:
 
     log: list[str] = []
     videos = read(dataset(tmp_path / "data", only(*ids), blank), tmp_path, log)
-    assert [video.episode.id for video in videos] == [ids[0], ids[3]]
-    (line,) = log
-    assert "22 of 24 episodes left out (1 without a success label, 21 without progress labels)" in line
+    assert [video.episode.id for video in videos] == ids
+    assert [text.partition(": ")[2] for text in log] == [
+        "used labels.parquet and subgoals.yaml, found next to the data.",
+        "20 of 24 episodes left out (20 without progress or subgoal labels).",
+        "1 of 4 episodes have no success label: nothing is trained about when their task is completed.",
+        "1 of 4 episodes have no progress labels: nothing is trained about when their task is completed.",
+    ]
+    for video in videos[1:3]:
+        assert not about(video, video.instruction, statements(video))
+        assert any(about(video, subgoal.name, statements(video)) for subgoal in video.subgoals)
+    assert np.isnan(videos[1].success[-1])
+    assert np.isnan(videos[2].potential).all()
+
+
+def test_stages_without_success_rows_are_no_failures(tmp_path: Path) -> None:
+    def robust(row: Row) -> Row:
+        return row | {"name": "robust"} if row["kind"] == "progress" else row
+
+    path = dataset(tmp_path / "data", lambda row: row["kind"] in ("stage", "progress"), robust)
+    (path / "data").unlink()
+    for file in TINY_SIM.glob("data/**/*.parquet"):
+        copy = path / file.relative_to(TINY_SIM)
+        copy.parent.mkdir(parents=True)
+        pq.write_table(pq.read_table(file).drop(["next.success"]), copy)
+    videos = read(path, tmp_path)
+    assert any(video.episode.labels.stages for video in videos)
+    assert all(np.isnan(video.success).all() for video in videos)
+    assert all(video.episode.labels.success is None for video in videos)
+    log: list[str] = []
+    with pytest.raises(SourceError, match="success label and progress labels"):
+        VlmJob((path,), tmp_path / "out", image_size=SIZE, frames_dir=tmp_path / "frames").prepare(log.append)
+    assert f"{len(videos)} of {len(videos)} episodes have no success label" in " ".join(log)
+    derived = read_videos(
+        LabelledSource(path, success_from_stages=True), SIZE, tmp_path / "frames", log=log.append
+    )
+    assert {video.success[-1] for video in derived} == {0.0, 1.0}
+    assert all(np.isnan(video.success[:-1]).all() for video in derived)
+    assert f"{len(videos)} of 24 success labels made from stages." in " ".join(log)
+
+
+def test_subgoals_without_rows_are_no_targets(tmp_path: Path) -> None:
+    path = dataset(tmp_path / "data", lambda row: row["kind"] != "subgoal")
+    log: list[str] = []
+    videos = read(path, tmp_path, log)
+    count = sum(len(video.subgoals) for video in videos)
+    assert count
+    assert all(np.isnan(video.subgoals_true).all() for video in videos)
+    assert not any(about(videos[0], each.name, statements(videos[0])) for each in videos[0].subgoals)
+    assert f"{count} of {count} subgoals have no label; nothing is trained about them." in log[-1]
+
+
+def test_labels_from_elsewhere_replace_those_beside_the_data(tmp_path: Path) -> None:
+    path = dataset(tmp_path / "data", only(DRAWER))
+    elsewhere = dataset(tmp_path / "other", only(DRAWER, FAILED)) / "labels.parquet"
+    log: list[str] = []
+    source = LabelledSource(path, labels=elsewhere)
+    videos = read_videos(source, SIZE, tmp_path / "frames", log=log.append)
+    assert [video.episode.id for video in videos] == [DRAWER, FAILED]
+    assert "used subgoals.yaml, found next to the data." in log[0]
+    with pytest.raises(OptionError, match="--subgoals belongs to one dataset"):
+        VlmJob((path, path), tmp_path / "out", subgoals=path / "subgoals.yaml")
 
 
 def test_a_dataset_without_a_usable_episode_is_refused(tmp_path: Path) -> None:
@@ -92,7 +151,7 @@ def test_a_dataset_without_a_usable_episode_is_refused(tmp_path: Path) -> None:
     log: list[str] = []
     with pytest.raises(SourceError, match="success label and progress labels"):
         VlmJob((unlabelled,), tmp_path / "out", image_size=SIZE).prepare(log.append)
-    assert "24 of 24 episodes left out (24 without progress labels)" in log[0]
+    assert "24 of 24 episodes have no progress labels" in log[1]
 
 
 def test_success_known_of_the_end_alone_is_no_target_before_it(tmp_path: Path) -> None:
@@ -137,7 +196,7 @@ def test_an_unlabelled_subgoal_is_no_target(tmp_path: Path) -> None:
 
     log: list[str] = []
     (video,) = read(dataset(tmp_path / "data", keep, whole), tmp_path, log)
-    assert "1 of 3 subgoals have no label" in log[1]
+    assert "1 of 3 subgoals have no label" in log[-1]
     assert np.isnan(video.subgoals_true[:, 1:]).all()
     made = statements(video)
     assert not about(video, missing, made)

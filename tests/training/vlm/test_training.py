@@ -359,6 +359,8 @@ def test_a_stage_of_some_minutes_is_kept_and_gone_on_from(
 
 
 def test_a_dataset_without_labels_says_what_to_do(tmp_path: Path) -> None:
+    for name in ("data", "meta", "videos"):
+        (tmp_path / name).symlink_to(TINY_SIM / name)
     with pytest.raises(SourceError, match="stepscore sim"):
         VlmJob((tmp_path,), tmp_path / "out").run()
 

@@ -14,7 +14,6 @@ from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
 from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import Force, check_overwrite, new_table
-from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, out, print_result
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ def annotate(
     Answers are not corrected. Overlaps, unknown names and invalid times leave an episode without stages;
     gaps and another order than the plan's do not. The table reports both.
     """
-    from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
     from stepscore.errors import OptionError
     from stepscore.procedures import AnnotateOptions, annotate_episodes, write_labels
@@ -107,9 +105,7 @@ def annotate(
     chosen = options.open_model(model, model_options)
     call_options = engine.call_options(budget)
     cameras = options.split_names(views)
-    found: Sequence[Episode] = with_bar(open_episodes, "Listing episodes")(
-        source, task=task, limit=limit, reader=reader
-    )
+    found: Sequence[Episode] = options.list_source(source, task=task, limit=limit, reader=reader)
     if shard is not None:
         part = cut(found, shard, [chosen])
         print_shard(part, shard, call_options)

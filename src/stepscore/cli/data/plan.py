@@ -11,7 +11,6 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.outputs import Force, check_overwrite, new_file
-from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err
 from stepscore.errors import ModelError, OptionError
 
@@ -121,10 +120,9 @@ def _plan_source(
     source: str, model: Model, call_options: CallOptions, *, structured: bool | None
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
     """Draft all tasks of a source; an error if none could be drafted."""
-    from stepscore.episodes import open_episodes
     from stepscore.procedures import plan_tasks
 
-    episodes = with_bar(open_episodes, "Listing episodes")(source)
+    episodes = options.list_source(source)
     with tempfile.TemporaryDirectory() as folder:
         drafts, failures = plan_tasks(
             episodes,

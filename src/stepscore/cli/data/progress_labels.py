@@ -15,7 +15,6 @@ from stepscore.cli.formats import Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.options.engines import print_shard
 from stepscore.cli.outputs import Force, check_overwrite, new_table
-from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -95,7 +94,6 @@ def progress_labels(
 
     Episodes with unusable stages are listed and left out.
     """
-    from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
     from stepscore.errors import EpisodeError, OptionError
     from stepscore.procedures import ProgressLabelOptions, label_progress, why_not_in_shards, write_labels
@@ -110,7 +108,7 @@ def progress_labels(
     named = read_subgoals(vocabulary) if vocabulary is not None else None
     if shard is not None and (why := why_not_in_shards(chosen, named)) is not None:
         raise OptionError(f"--shard: {why}")
-    listed = with_bar(open_episodes, "Listing episodes")(
+    listed = options.list_source(
         source, labels=stages, subgoals=subgoals, task=task, limit=limit, reader=reader
     )
     for problem in listed.problems[:MAX_PRINTED_NOTES]:

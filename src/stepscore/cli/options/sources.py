@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -101,9 +101,7 @@ class SourceFlags:
 
     def open(self, source: str) -> Episodes:
         """Return the episodes; goal images are of the first camera."""
-        from stepscore.episodes import open_episodes
-
-        episodes = with_bar(open_episodes, "Listing episodes")(
+        return list_source(
             source,
             labels=self.labels,
             subgoals=self.subgoals,
@@ -115,8 +113,6 @@ class SourceFlags:
             goal=self.goal,
             goal_view=self.cameras[0] if self.cameras else None,
         )
-        print_notes(episodes)
-        return episodes
 
     def inspect_command(self, source: str) -> str:
         """Return the command that lists the problems of a source and the files joined to it."""
@@ -125,10 +121,32 @@ class SourceFlags:
         return shlex.join(["stepscore", "inspect", source, *words])
 
 
-def print_notes(episodes: Episodes) -> None:
-    """Print which files were joined to a source, and which files next to it were not."""
+def list_source(source: str, **given: Any) -> Episodes:
+    """Open a source with a progress bar, and print what was joined to it and what was not.
+
+    Args:
+        source: The source.
+        **given: Arguments of ``open_episodes``; ``labels`` and ``subgoals`` where the command has these options.
+    """
+    from stepscore.episodes import open_episodes
+
+    episodes = with_bar(open_episodes, "Listing episodes")(source, **given)
+    print_notes(episodes, given)
+    return episodes
+
+
+def print_notes(episodes: Episodes, options: Collection[str] = ("labels", "subgoals")) -> None:
+    """Print which files were joined to a source, and which files next to it were not.
+
+    Args:
+        episodes: The source.
+        options: Options of the command; of those that would use a file, only these are named.
+    """
+    from stepscore.episodes import not_used
+
+    stated, own = not_used(episodes.unused), not_used(episodes.unused, options)
     for note in episodes.notes:
-        err().print(note, soft_wrap=True, markup=False)
+        err().print(own if note == stated else note, soft_wrap=True, markup=False)
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -33,11 +33,16 @@ Folder = Annotated[
         help="Folder of the checkpoint and its state.",
     ),
 ]
-EvalDatasets = Annotated[
-    list[Path],
-    typer.Option(
-        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save. Repeatable."
-    ),
+Datasets = Annotated[
+    list[Path], typer.Argument(metavar="DATASET", help="Labelled rollouts, success and failure.")
+]
+LabelsFile = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="FILE", help="Labels. Default: those next to the data."),
+]
+SubgoalsFile = Annotated[
+    Path | None,
+    typer.Option("--subgoals", metavar="FILE", help="Subgoals (YAML). Default: those next to the data."),
 ]
 MaxMinutes = Annotated[
     float | None,
@@ -45,14 +50,17 @@ MaxMinutes = Annotated[
         "--max-minutes", callback=between(0, MANY), help="Stop after this time. Rerun the command to resume."
     ),
 ]
-GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "views", "eval_datasets")
+GIVEN_BY_FLAGS = ("datasets", "folder", "labels", "subgoals")
 VlmTraining = Annotated[
     dict[str, Any],
     options.KeyGroup(
         "-T",
         "training",
         of=("stepscore.training.vlm:VlmJob",),
-        leave_out=(*GIVEN_BY_FLAGS, "image_questions_from"),
+        leave_out=(
+            *GIVEN_BY_FLAGS,
+            *("image_questions_from", "frozen_vision_steps", "frames_dir", "paraphrases"),
+        ),
     ),
 ]
 SarmTraining = Annotated[
@@ -65,6 +73,7 @@ SarmTraining = Annotated[
             *GIVEN_BY_FLAGS,
             "train_config",
             "device",
+            "features_dir",
             *("warmup_steps", "weight_decay", "true_stage_prob", "save_every"),
         ),
     ),
@@ -76,16 +85,12 @@ PRINT_EVERY_S = 10.0
 @app.command("vlm")
 @options.with_groups
 def vlm(
-    datasets: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DATASET", help="Datasets with labels.parquet and subgoals.yaml, as of `sim`."
-        ),
-    ],
+    datasets: Datasets,
     folder: Folder,
+    labels: LabelsFile = None,
+    subgoals: SubgoalsFile = None,
     *,
     training: VlmTraining,
-    eval_datasets: EvalDatasets = [],  # noqa: B006 - typer copies it
     max_minutes: MaxMinutes = None,
     force: Force = False,
     json: Json = False,
@@ -99,31 +104,19 @@ def vlm(
     from stepscore.training.vlm import VlmJob
 
     check_output(folder, CHECKPOINT, force=force)
-    job = VlmJob(tuple(datasets), folder, eval_datasets=tuple(eval_datasets), **training)
+    job = VlmJob(tuple(datasets), folder, labels=labels, subgoals=subgoals, **_with_paths(training))
     _train(job, max_minutes, json, f"--judge topreward --model {shlex.quote(f'hf/{folder}')}")
 
 
 @app.command("sarm")
 @options.with_groups
 def sarm(
-    datasets: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DATASET", help="Rollouts with stage or progress labels, success and failure."
-        ),
-    ],
+    datasets: Datasets,
     folder: Folder,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labels. Default: DATASET/labels.parquet."),
-    ] = None,
-    views: Annotated[
-        str | None,
-        typer.Option("--views", metavar="A,B", help="Cameras. Default: those of the first episode."),
-    ] = None,
+    labels: LabelsFile = None,
+    subgoals: SubgoalsFile = None,
     *,
     training: SarmTraining,
-    eval_datasets: EvalDatasets = [],  # noqa: B006
     max_minutes: MaxMinutes = None,
     force: Force = False,
     json: Json = False,
@@ -136,17 +129,21 @@ def sarm(
     from stepscore.training.sarm import SarmJob, SarmTrainConfig
 
     check_output(folder, CHECKPOINT, force=force)
-    config = {field.name for field in fields(SarmTrainConfig)}
+    config, training = {field.name for field in fields(SarmTrainConfig)}, _with_paths(training)
     job = SarmJob(
         tuple(datasets),
         folder,
         labels=labels,
-        views=tuple(options.split_names(views) or ()),
-        eval_datasets=tuple(eval_datasets),
+        subgoals=subgoals,
         train_config=SarmTrainConfig(**{name: value for name, value in training.items() if name in config}),
         **{name: value for name, value in training.items() if name not in config},
     )
     _train(job, max_minutes, json, f"--judge sarm --model {shlex.quote(f'sarm/{folder}')}")
+
+
+def _with_paths(training: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys given, with the names of held-out datasets as paths."""
+    return training | {"eval_datasets": tuple(map(Path, training.get("eval_datasets", ())))}
 
 
 def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: str) -> None:

@@ -13,7 +13,6 @@ from stepscore.cli.judging.judge import print_dry_run, print_failures
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import PAIRS, Force, check_output, new_file, new_folder
-from stepscore.cli.progress import with_bar
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -48,13 +47,9 @@ def make(
 ) -> None:
     """Draw pairs of timestamps from episodes with labelled progress: small, medium and large, half of them falls."""
     from stepscore.audit.pairs import SPANS, make_progress_pairs, write_pairs
-    from stepscore.episodes import open_episodes
 
     check_output(out, PAIRS, force=force)
-    episodes = with_bar(open_episodes, "Listing episodes")(
-        source, labels=labels, task=task, limit=limit, reader=reader
-    )
-    options.print_notes(episodes)
+    episodes = options.list_source(source, labels=labels, task=task, limit=limit, reader=reader)
     pairs = make_progress_pairs(episodes, per_span=per_span, seed=seed, potential=potential)
     write_pairs(out, pairs)
     counts = ", ".join(f"{sum(pair.span == span for pair in pairs)} {span}" for span in SPANS)
@@ -146,7 +141,6 @@ def score_command(
         plan_consistency,
         read_pairs,
     )
-    from stepscore.episodes import open_episodes
     from stepscore.errors import OptionError
     from stepscore.judges import check_subgoals
 
@@ -168,10 +162,7 @@ def score_command(
     cameras = options.split_names(views)
     if asked is None:
         view = cameras[0] if cameras else None
-        listed = with_bar(open_episodes, "Listing episodes")(
-            str(source), labels=labels, reader=reader, goal=goal, goal_view=view
-        )
-        options.print_notes(listed)
+        listed = options.list_source(str(source), labels=labels, reader=reader, goal=goal, goal_view=view)
         asked = pairs_of_source(pairs, listed)
     plan = None
     if consistency:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -151,21 +151,30 @@ def listed_tasks(by_task: Mapping[str, TaskSubgoals]) -> str:
     return ", ".join(shown(repr(name)) for name in names[:MOST_NAMED]) + more
 
 
-def unused_files(path: Path, *, labels: bool, subgoals: bool) -> str | None:
-    """Return a sentence about labels and subgoals next to the data that are not joined; ``None`` without any."""
+def files_beside(path: Path) -> dict[str, Path]:
+    """Return the labels and subgoals files next to the data, by the option that takes them."""
     folder = path if path.is_dir() else path.parent
-    given = {"labels": labels, "subgoals": subgoals}
     found = {
         option: next((folder / name for name in names if (folder / name).is_file()), None)
         for option, names in FILES_BESIDE.items()
-        if not given[option]
     }
-    unused = {option: file for option, file in found.items() if file is not None and file != path}
-    if not unused:
+    return {option: file for option, file in found.items() if file is not None and file != path}
+
+
+def not_used(files: Mapping[str, Path], options: Collection[str] = tuple(FILES_BESIDE)) -> str | None:
+    """Return a sentence about labels and subgoals next to the data that are not joined; ``None`` without any.
+
+    Args:
+        files: The files, by the option that takes them.
+        options: The options to name: those of the command that reads the source.
+    """
+    if not files:
         return None
-    names = " and ".join(file.name for file in unused.values())
-    flags = " ".join(f"--{option} {shlex.quote(shown(file))}" for option, file in unused.items())
-    return f"Not used: {names} next to the data. To use {'it' if len(unused) == 1 else 'them'}: {flags}"
+    names = " and ".join(file.name for file in files.values())
+    usable = {option: file for option, file in files.items() if option in options}
+    flags = " ".join(f"--{option} {shlex.quote(shown(file))}" for option, file in usable.items())
+    use = f" To use {'it' if len(usable) == 1 else 'them'}: {flags}" if usable else ""
+    return f"Not used: {names} next to the data.{use}"
 
 
 def labels_of_another_task(episodes: Sequence[Episode], additions: Additions) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.training.job import default_threads
+from stepscore.training.job import check_single_source, default_threads
 from stepscore.training.schedule import cosine_lr
 
 if TYPE_CHECKING:
@@ -78,23 +78,25 @@ class SarmJobConfig:
     Attributes:
         datasets: Labelled episodes to train on.
         folder: Where the checkpoint, the state and the logs are kept.
-        labels: A labels file for a single dataset; by default ``labels.parquet`` of each.
+        labels: A labels file for a single dataset; by default the one next to each.
+        subgoals: A subgoals file for a single dataset; by default the one next to each.
+        success_from_stages: Take the last stage for success where no label says it.
         sparse_labels: A labels file with the sparse stages, for the mode ``dual``.
         encoder: The frozen encoder: ``embedded`` or ``hf/PATH-OR-ID``.
         mode: ``single`` (no stages), ``dense`` (stages) or ``dual`` (sparse and dense stages).
         progress: ``stages``, ``linear`` or a labelled potential's name. Default: the only one labelled, else
             ``stages``.
         causal: Use windows with only past frames, for online use.
-        views: Cameras; by default those of the first episode.
+        views: Cameras. Default: those of the first episode.
         state: Columns of the robot's state. Default: none.
         n_obs_steps: Frames of a window in addition to the episode's first (8).
         frame_gap_s: Seconds between the frames of a window. Default: the window spans half of the median episode.
-        hidden_dim: Hidden dim of the transformers (128, the paper's is 768).
-        n_layers: Layers of each transformer (3, the paper's is 8).
-        n_heads: Attention heads of each layer (4, the paper's is 12).
+        hidden_dim: Hidden dim of the transformers (128), the paper's is 768.
+        n_layers: Layers of each transformer (3), the paper's is 8.
+        n_heads: Attention heads of each layer (4), the paper's is 12.
         n_augmentations: Extra copies of every episode, with shifted camera and other light.
         train_config: Steps, learning rate, batch size and so on.
-        eval_datasets: Held-out datasets to evaluate on.
+        eval_datasets: Held-out datasets, evaluated at every save.
         val_fraction: Share of scenes to evaluate on without ``eval_datasets``, below 1.
         features_dir: Where encoded frames are kept. Default: ``encoded`` in ``folder``.
         threads: CPU threads.
@@ -104,6 +106,8 @@ class SarmJobConfig:
     datasets: tuple[Path, ...]
     folder: Path
     labels: Path | None = None
+    subgoals: Path | None = None
+    success_from_stages: bool = False
     sparse_labels: Path | None = None
     encoder: str = "embedded"
     mode: SarmMode = "dense"
@@ -129,8 +133,7 @@ class SarmJobConfig:
 
         if self.mode not in get_args(SarmMode):
             raise UnknownNameError("mode", self.mode, get_args(SarmMode))
-        if self.labels is not None and len(self.datasets) != 1:
-            raise OptionError("--labels belongs to one dataset; several bring their own labels.parquet.")
+        check_single_source(self.labels, self.subgoals, len(self.datasets))
         if self.progress == "linear" and self.mode != "single":
             raise OptionError("Frame-index labels have no stages: -T progress=linear needs -T mode=single.")
         if self.sparse_labels is not None and self.mode != "dual":

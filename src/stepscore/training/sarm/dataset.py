@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from stepscore._files import atomic_path
-from stepscore.episodes import Episode, Labels, open_episodes, sample_frames
+from stepscore.episodes import Episode, Labels, sample_frames
 from stepscore.episodes.labels import read_labels
 from stepscore.episodes.lerobot import read_state
-from stepscore.errors import EpisodeError, OptionError, SourceError, StepScoreError
+from stepscore.errors import EpisodeError, OptionError, StepScoreError
 from stepscore.models.sarm import FrameEncoder, Half
 from stepscore.procedures import done_spans, stage_spans, without_done
 from stepscore.training.sarm.targets import STAGES, LabelledEpisode, Targets, read_episode_labels
-from stepscore.training.vlm.data.dataset import LABELS_FILE, SUBGOALS_FILE
 from stepscore.types import FloatArray
 
 MAX_FRAMES_PER_BATCH = 64
@@ -50,32 +49,6 @@ class TrainingEpisode:
     def instruction(self) -> str:
         """The text the robot was given."""
         return self.labelled.episode.instruction
-
-
-@dataclass(frozen=True)
-class LabelledDataset:
-    """A dataset and its labels.
-
-    Attributes:
-        dataset: Folder of the episodes.
-        labels: A labels file; ``None`` for ``labels.parquet`` in the dataset, where there is one.
-    """
-
-    dataset: Path
-    labels: Path | None = None
-
-    def episodes(self) -> list[Episode]:
-        """Return its episodes with labels joined."""
-        in_dataset = self.dataset / LABELS_FILE
-        labels = self.labels or (in_dataset if in_dataset.is_file() else None)
-        # Subgoals state when a task was done, so that its last stage ends there.
-        subgoals = self.dataset / SUBGOALS_FILE
-        episodes = list(
-            open_episodes(self.dataset, labels=labels, subgoals=subgoals if subgoals.is_file() else None)
-        )
-        if not episodes:
-            raise SourceError(f"{self.dataset} has no episodes.")
-        return episodes
 
 
 def choose_progress(episodes: Sequence[Episode], requested: str | None) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from stepscore.episodes import Episode
 from stepscore.errors import OptionError, SourceError
 from stepscore.models.sarm import (
     Float32,
@@ -24,10 +21,10 @@ from stepscore.models.sarm import (
     get_encoder,
 )
 from stepscore.training.job import Log
+from stepscore.training.labelled_source import LabelledSource
 from stepscore.training.sarm.batches import random_instructions
 from stepscore.training.sarm.config import SarmJobConfig
 from stepscore.training.sarm.dataset import (
-    LabelledDataset,
     TrainingEpisode,
     choose_progress,
     encode_episode,
@@ -37,12 +34,14 @@ from stepscore.training.sarm.dataset import (
 )
 from stepscore.training.sarm.targets import (
     SINGLE_STAGE,
+    STAGES,
     LabelledEpisode,
     Targets,
     head_targets,
     single_stage_targets,
 )
 from stepscore.training.sarm.trainer import SarmTrainer, set_scaling
+from stepscore.training.scenes import scene_of, validation_scenes
 
 LOG_EVERY_FRAMES = 2000
 Procedures = dict[str, dict[str, Procedure]]
@@ -131,30 +130,11 @@ def default_frame_gap(episodes: Sequence[LabelledEpisode], n_obs_steps: int) -> 
     return round(max(float(np.median(lengths)) / 2 / n_obs_steps, float(np.median(periods or [0.1]))), 4)
 
 
-def scene_of(episode: Episode) -> tuple[str, str]:
-    """Return task and scene of an episode; one that names no scene is a scene of its own."""
-    return episode.task or episode.instruction, episode.pair or episode.id
-
-
-def validation_scenes(episodes: Sequence[Episode], fraction: float) -> set[tuple[str, str]]:
-    """Return the scenes kept apart: this fraction of every task's, at least one where there are two, never all.
-
-    The choice depends only on their names. A scene is never split, so none of its episodes are trained on.
-    """
-    tasks: dict[str, set[tuple[str, str]]] = {}
-    for scene in map(scene_of, episodes):
-        tasks.setdefault(scene[0], set()).add(scene)
-    held: set[tuple[str, str]] = set()
-    for scenes in tasks.values():
-        order = sorted(scenes, key=lambda scene: hashlib.sha256("/".join(scene).encode()).digest())
-        held |= set(order[: min(len(order) - 1, math.ceil(fraction * len(order)))])
-    return held
-
-
 def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode], list[LabelledEpisode], str]:
     """Return the episodes to train on, those to evaluate on, and which progress they are labelled with."""
-    datasets = [LabelledDataset(path, job.labels) for path in job.datasets]
-    episodes = [episode for dataset in datasets for episode in dataset.episodes()]
+    derive = job.success_from_stages
+    datasets = [LabelledSource(path, job.labels, job.subgoals, derive) for path in job.datasets]
+    episodes = [episode for dataset in datasets for episode in dataset.episodes(log)]
     progress = choose_progress(episodes, job.progress)
     staged = job.mode != "single"
     scheme = "dense" if job.mode == "dual" and job.sparse_labels is None else None
@@ -163,7 +143,8 @@ def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode],
         why = errors[0] if errors else "There are no episodes."
         raise SourceError(f"No episode has the labels to train on. The first: {why}")
     if job.eval_datasets:
-        others = [episode for path in job.eval_datasets for episode in LabelledDataset(path).episodes()]
+        held = [LabelledSource(path, success_from_stages=derive) for path in job.eval_datasets]
+        others = [episode for dataset in held for episode in dataset.episodes(log)]
         held_out, other_errors = read_labelled(others, progress, scheme=scheme, staged=staged)
         errors += other_errors
         episodes += others
@@ -179,6 +160,12 @@ def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode],
         )
     if errors:
         log(f"{len(errors)} of {len(episodes)} episodes are left out. The first: {errors[0]}")
+    unknown = sum(one.done is None and bool(one.spans) for one in labelled)
+    if unknown and progress == STAGES:
+        log(
+            f"{unknown} of {len(labelled)} episodes to train on have stages and no success label: how far their last "
+            "stage got is unknown and not trained. If the last stage means success: -T success-from-stages=true"
+        )
     log(f"{len(labelled)} episodes to train on, {len(held_out)} to evaluate on; progress labels: {progress}.")
     return labelled, held_out, progress
 

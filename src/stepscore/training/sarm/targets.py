@@ -2,7 +2,7 @@
 
 ``stages``
     SARM's own label: y = k + tau, linear in time within a stage, and the stages' breakpoints from their mean
-    durations (arXiv 2509.25358, eq. 1). In a rollout that fails, how far its last stage got is unknown.
+    durations (arXiv 2509.25358, eq. 1). Unless a rollout is known to succeed, how far its last stage got is unknown.
 a labelled potential
     Progress as labelled (``potential`` of a simulator, ``robust`` of ``stepscore progress-labels``). Stages are
     ordered by their progress and have equal parts of it, or, where the labels do not fit that, parts that begin
@@ -165,7 +165,7 @@ def find_procedure(episodes: Sequence[LabelledEpisode]) -> Procedure:
     if episodes[0].potential is None:
         every = [labelled.spans for labelled in episodes]
         order = procedure_order(every)
-        completed = [labelled.spans for labelled in episodes if labelled.done is not False]
+        completed = [labelled.spans for labelled in episodes if labelled.done]
         shares = temporal_proportions(completed or every, order)
         return Procedure(tuple(order), tuple(breakpoints(list(shares.values())).tolist()))
     parts: dict[str, list[FloatArray]] = {}
@@ -242,8 +242,8 @@ def _sarm_targets(labelled: LabelledEpisode, procedure: Procedure) -> tuple[IntA
     for span in labelled.spans:
         if span.name not in procedure.stages:
             stage[(times >= span.start_s) & (times < span.end_s)] = -1
-    if labelled.done is False and labelled.spans:
-        # Labels are linear up to a stage's end, and this one was never completed.
+    if not labelled.done and labelled.spans:
+        # Labels are linear up to a stage's end, and no label says that this one was completed.
         share[times >= labelled.spans[-1].start_s] = np.nan
         progress[times >= labelled.spans[-1].start_s] = np.nan
     return stage, share, progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from stepscore._options import MANY, MAX_SEED, Range
 from stepscore.errors import OptionError, SourceError
-from stepscore.training.job import Log, PreparedRun, TrainingJob, default_threads
+from stepscore.training.job import Log, PreparedRun, TrainingJob, check_single_source, default_threads
 from stepscore.training.vlm.config import TrainDtype, VlmTrainConfig
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ class VlmJob(TrainingJob):
         image_question_fraction: Fraction of steps with the questions of judges that show single images.
         image_questions_from: Fraction of the steps after which these begin.
         dtype: Type of matrix products. bfloat16 is faster on CPUs with AVX-512 BF16.
-        eval_datasets: Held-out datasets for evaluation at every save.
+        eval_datasets: Held-out datasets, evaluated at every save.
+        labels: A labels file for a single dataset. Default: the one next to each.
+        subgoals: A subgoals file for a single dataset. Default: the one next to each.
+        success_from_stages: Take the last stage for success where no label says it.
         paraphrases: A YAML file with paraphrases of instructions.
         frames_dir: Where decoded frames are cached. Default: in the checkpoint's folder.
         threads: CPU threads.
@@ -62,11 +65,15 @@ class VlmJob(TrainingJob):
     image_questions_from: Annotated[float, Range(0, 1)] = VlmTrainConfig.image_questions_from
     dtype: TrainDtype = "float32"
     eval_datasets: tuple[Path, ...] = ()
+    labels: Path | None = None
+    subgoals: Path | None = None
+    success_from_stages: bool = False
     paraphrases: Path | None = None
     frames_dir: Path | None = None
     threads: Annotated[int, Range(1, 1024)] = field(default_factory=default_threads)
 
     def __post_init__(self) -> None:
+        check_single_source(self.labels, self.subgoals, len(self.datasets))
         if self.lora_rank is not None and self.base is None:
             raise OptionError("LoRA adapters need a checkpoint to adapt: -T base=hf/...")
         if self.base is not None and not self.base.startswith("hf/"):
@@ -90,18 +97,23 @@ class VlmJob(TrainingJob):
 
     def prepare(self, log: Log) -> PreparedRun:
         """Decode the episodes and build the network, new or from a checkpoint."""
+        from stepscore.training.labelled_source import LabelledSource
         from stepscore.training.vlm.data.dataset import read_videos
         from stepscore.training.vlm.evaluation import evaluate
         from stepscore.training.vlm.setup import merge_lora, write_checkpoint
 
         cache = self.frames_dir or self.folder / "frames"
+        derive = self.success_from_stages
+        own = [LabelledSource(path, self.labels, self.subgoals, derive) for path in self.datasets]
+        held = [LabelledSource(path, success_from_stages=derive) for path in self.eval_datasets]
         videos, held_out = (
-            [video for path in paths for video in read_videos(path, self.image_size, cache, log=log)]
-            for paths in (self.datasets, self.eval_datasets)
+            [video for one in sources for video in read_videos(one, self.image_size, cache, log=log)]
+            for sources in (own, held)
         )
-        if not videos:
+        if not any(v.has_progress and v.episode.labels.success is not None for v in videos):
             raise SourceError(
-                "The datasets have no episode with both a success label and progress labels to train on."
+                "The datasets have no episode with both a success label and progress labels to train on. Give them: "
+                "--labels FILE, as `stepscore sim` and `stepscore progress-labels` write it."
             )
         log(f"{len(videos)} training videos, {len(held_out)} held out for evaluation.")
         trainer, tokenizer = self._trainer(videos)

@@ -211,7 +211,8 @@ def sample_statements(
         success = clip.success(block)
         done = success == 1.0
         log_odds = completion_log_odds(float(video.potential[frame]), done=done)
-        if not (np.isnan(success) or np.isnan(log_odds)):
+        # Successes without the progress of failures would be learned as "always completed".
+        if video.has_progress and not (np.isnan(success) or np.isnan(log_odds)):
             text = texts.fill(texts.paraphrase(video.instruction, rng))
             statements.append(Statement(block, text, log_odds, static=static))
             statements += _twice_statement(clip, block, texts, rng)

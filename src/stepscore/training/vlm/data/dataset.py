@@ -8,18 +8,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from stepscore._files import atomic_path, write_text
-from stepscore.episodes import Episode, open_episodes, resize_frames
+from stepscore.episodes import Episode, resize_frames
 from stepscore.episodes.labels import Subgoal, Truth, subgoal_truth, success_truth
-from stepscore.errors import SourceError
+from stepscore.training.labelled_source import LabelledSource
 from stepscore.training.vlm.data.answer_key import EpisodeTruth
 from stepscore.types import BoolArray, FloatArray, Frames
 
-LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
 STATE_COLUMNS = ("observation.state", "observation.environment_state")
 """Columns of a LeRobot dataset that an auxiliary head learns to predict from the frames."""
 
@@ -51,6 +51,11 @@ class LabelledVideo:
     def __len__(self) -> int:
         return len(self.times)
 
+    @cached_property
+    def has_progress(self) -> bool:
+        """Whether the episode has progress labels with a value, at whatever time."""
+        return has_progress(self.episode)
+
     @property
     def instruction(self) -> str:
         """The text the robot was given."""
@@ -78,36 +83,30 @@ class LabelledVideo:
 
 
 def read_videos(
-    dataset: Path,
+    dataset: Path | LabelledSource,
     image_size: int,
     cache: Path,
     on_episode: Callable[[int, int], None] | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> list[LabelledVideo]:
-    """Read all episodes of a dataset that have a success label and progress labels.
+    """Read all episodes of a dataset with labels of progress or subgoals; what one lacks is NaN.
 
     Frames are decoded and resized once, into a file of ``cache`` that later runs and other processes reuse; it
     stays on disk and is memory-mapped, so that memory does not grow with the dataset.
 
     Args:
-        dataset: A source with ``labels.parquet`` and ``subgoals.yaml`` beside its data, as ``stepscore sim``
-            writes it.
+        dataset: A source and its labels; of a path, the files next to its data, such as ``stepscore sim`` writes.
         image_size: Pixels a side of the resized frames.
         cache: Folder for decoded frames.
         on_episode: Called after each decoded episode with its number and the number of episodes.
-        log: Called with a line about the episodes that are left out, and one about subgoals without a label.
+        log: Called with lines about the episodes that are left out, and about what the others lack.
     """
-    for name in (LABELS_FILE, SUBGOALS_FILE):
-        if not (dataset / name).is_file():
-            raise SourceError(
-                f"{dataset} has no {name}. Training needs labels and subgoals: `stepscore sim` writes both."
-            )
-    listed = open_episodes(dataset, labels=dataset / LABELS_FILE, subgoals=dataset / SUBGOALS_FILE)
-    episodes = _labelled_episodes(dataset, listed, log)
+    labelled = dataset if isinstance(dataset, LabelledSource) else LabelledSource(dataset)
+    episodes = _labelled_episodes(labelled.source, labelled.episodes(log), log)
     if not episodes:
         return []
-    decoded = _cached_frames(dataset, episodes, image_size, cache, on_episode)
-    states = _read_states(dataset)
+    decoded = _cached_frames(episodes, image_size, cache, on_episode)
+    states = _read_states(labelled.source)
     videos = []
     for episode, views in zip(episodes, decoded, strict=True):
         times = episode.views[episode.main_view].timestamps()
@@ -122,11 +121,13 @@ def _labelled(
     episode: Episode, views: Mapping[str, Frames], times: FloatArray, states: FloatArray
 ) -> LabelledVideo:
     last_s = float(times[-1])
-    done = success_truth(episode.labels, last_s)
+    done = _held(success_truth(episode.labels, last_s), times)
     subgoals = [subgoal_truth(episode.labels, s.name, s.mode, last_s) for s in episode.subgoals]
-    potential = EpisodeTruth(episode).progress_at(times)
+    unknown = np.full(len(times), np.nan)
+    potential = EpisodeTruth(episode).progress_at(times) if has_progress(episode) else unknown
     held = np.array([_held(truth, times) for truth in subgoals]).reshape(-1, len(times)).T
-    return LabelledVideo(episode, views, times, potential, _held(done, times), held, states)
+    success = unknown if episode.labels.success is None else done
+    return LabelledVideo(episode, views, times, potential, success, held, states)
 
 
 def _held(truth: Truth, times: FloatArray) -> FloatArray:
@@ -150,6 +151,16 @@ def _labelled_episodes(
     if left_out:
         reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
         log(f"{dataset}: {left_out.total()} of {len(episodes)} episodes left out ({reasons}).")
+    of_completion = {
+        "success label": sum(e.labels.success is None for e in kept),
+        "progress labels": sum(not has_progress(e) for e in kept),
+    }
+    for what, count in of_completion.items():
+        if count:
+            log(
+                f"{dataset}: {count} of {len(kept)} episodes have no {what}: nothing is trained about when their "
+                "task is completed."
+            )
     of_subgoals = [e.labels.subgoal(subgoal.name) for e in kept for subgoal in e.subgoals]
     if None in of_subgoals:
         log(
@@ -163,14 +174,16 @@ def _missing_label(episode: Episode) -> str | None:
     """Return what keeps an episode from being trained on; ``None`` where nothing does."""
     if episode.error is not None or not episode.views:
         return "cannot be read"
-    if episode.labels.success is None:
-        return "without a success label"
-    values = [row.value for row in episode.labels.rows if row.kind == "progress"]
-    return "without progress labels" if all(map(math.isnan, values)) else None
+    has_subgoal = any(row.kind == "subgoal" and row.value >= 0 for row in episode.labels.rows)
+    return None if has_subgoal or has_progress(episode) else "without progress or subgoal labels"
+
+
+def has_progress(episode: Episode) -> bool:
+    """Return whether an episode has progress labels with a value."""
+    return any(row.kind == "progress" and not math.isnan(row.value) for row in episode.labels.rows)
 
 
 def _cached_frames(
-    dataset: Path,
     episodes: Sequence[Episode],
     image_size: int,
     cache: Path,
