@@ -223,7 +223,7 @@ def test_the_embedded_judge_has_a_map_for_causal_sampling() -> None:
 def test_a_checkpoint_may_have_a_map_for_causal_sampling(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(FOLDER, folder)
-    (folder / "calibration-causal.json").unlink()
+    (folder / "causal-calibration.json").unlink()
     model = get_model("embedded", checkpoint=str(folder))
     with pytest.warns(UserWarning, match="uncalibrated"):
         plain = get_judge("topreward", model=model, sampling="causal")
@@ -231,13 +231,13 @@ def test_a_checkpoint_may_have_a_map_for_causal_sampling(tmp_path: Path) -> None
     fitted = FittedMap(
         MonotoneMap((0.0, 1.0), (0.0, 1.0)), "progress", "topreward", 1, options, "embedded", "0"
     )
-    write_calibration(fitted, folder / "calibration-causal.json")
+    write_calibration(fitted, folder / "causal-calibration.json")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         live, recorded = (get_judge("topreward", model=model, sampling=name) for name in ("causal", "spread"))
     assert isinstance(live, TopReward)
     assert isinstance(recorded, TopReward)
-    assert str(live.calibration).endswith("calibration-causal.json")
+    assert str(live.calibration).endswith("causal-calibration.json")
     assert str(recorded.calibration).endswith("calibration.json")
 
 

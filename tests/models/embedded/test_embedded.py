@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stepscore.cli.options.judges import JudgeFlags
 from stepscore.episodes import Clip, Episodes, open_episodes
 from stepscore.episodes.perturbations.perturb import perturb
 from stepscore.errors import ModelError, OptionError, UnknownNameError
+from stepscore.judges import TopReward
 from stepscore.judges.common import read_calibration
 from stepscore.models import (
     Answer,
@@ -32,6 +34,7 @@ from stepscore.models import (
 from stepscore.models.embedded.model import (
     CALIBRATION,
     CAMERA_HINT,
+    CAUSAL_CALIBRATION,
     FOLDER,
     REFUSAL,
     EmbeddedModel,
@@ -441,3 +444,18 @@ class TestTheJudgeInThePackage:
         tasks = success.figures["by_task"].values()
         assert len(tasks) == 25
         assert all(task["successes"] + task["failures"] >= 40 for task in tasks)
+
+
+def test_both_maps_in_the_package_are_used_and_are_no_part_of_the_digest(tmp_path: Path) -> None:
+    model = get_model("embedded")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judges = [
+            stepscore.get_judge("topreward", model=model, sampling=name) for name in ("spread", "causal")
+        ]
+    assert all(isinstance(judge, TopReward) and judge.fitted is not None for judge in judges)
+    shutil.copytree(FOLDER, tmp_path / "judge")
+    for path in (CALIBRATION, CAUSAL_CALIBRATION):
+        (tmp_path / "judge" / path.name).unlink()
+    without = get_model("embedded", checkpoint=str(tmp_path / "judge"))
+    assert without.describe() == model.describe()

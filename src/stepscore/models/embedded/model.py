@@ -41,7 +41,7 @@ FOLDER = Path(__file__).parent / "checkpoint"
 """The folder of its files: weights, tokenizer, gate, calibration map, card."""
 CALIBRATION = FOLDER / "calibration.json"
 """The maps from its topreward margin to the progress potential and to the probability of success."""
-CAUSAL_CALIBRATION = FOLDER / "calibration-causal.json"
+CAUSAL_CALIBRATION = FOLDER / "causal-calibration.json"
 """The same maps for causal sampling, which live sessions use, where a checkpoint has them."""
 
 JUDGE_DEFAULTS: Mapping[str, Mapping[str, object]] = {
