@@ -1,6 +1,6 @@
 """Modules of the user's own files (``--judge mine.py:CLASS``), sent to other processes.
 
-No other process can import them by name, so their source goes with what is sent there.
+Other processes cannot import these modules by name, so their source code is sent along with the data.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from types import ModuleType
 from typing import Any
 
 LOCAL_MODULE_PREFIX = "_stepscore_local_"
-"""Beginning of the names of such modules."""
+"""Prefix of the names of these modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalModule:
-    """A module of a user's file.
+    """A module loaded from a user's file.
 
     Attributes:
-        name: Its name in this process.
-        path: The file, for messages.
-        source: Its text.
-        classes: What was noted with its classes: file, class and sha256.
+        name: The module's name in this process.
+        path: Path of the file, for messages.
+        source: The source code.
+        classes: The recorded origin of each class: file, class name and sha256.
     """
 
     name: str
@@ -35,7 +35,7 @@ class LocalModule:
 
 
 def local_modules() -> tuple[LocalModule, ...]:
-    """Return the modules of users' files that this process has imported."""
+    """Return the modules that this process has imported from users' files."""
     found = []
     for name, module in _local_modules():
         noted = {key: value.local_code for key, value in vars(module).items() if hasattr(value, "local_code")}
@@ -44,20 +44,20 @@ def local_modules() -> tuple[LocalModule, ...]:
 
 
 def import_local_modules(modules: tuple[LocalModule, ...]) -> None:
-    """Import the modules of another process; their exceptions pass through."""
+    """Import modules sent by another process; exceptions they raise are passed on."""
     for one in modules:
         module = ModuleType(one.name)
         module.__file__ = one.path
-        sys.modules[one.name] = module  # dataclasses and pickle look it up
+        sys.modules[one.name] = module  # dataclasses and pickle look up the module by name
         exec(compile(one.source, one.path, "exec"), vars(module))
         for name, noted in one.classes.items():
             vars(module)[name].local_code = noted
 
 
 def place_in_local_code(error: BaseException) -> str:
-    """Return the innermost line of the user's own files behind an error, `` (mine.py, line 7)``; empty for others.
+    """Return the innermost line of user code in a traceback, as `` (mine.py, line 7)``; empty if there is none.
 
-    These are the files named on the command line, and what they import from their folders.
+    User code means the files given on the command line and the files they import from their folders.
     """
     files = {module.__file__ for name, module in _local_modules()}
     folders = {Path(file).resolve().parent for file in files}
@@ -69,7 +69,7 @@ def place_in_local_code(error: BaseException) -> str:
 
 
 def _is_beside(file: Path, folder: Path) -> bool:
-    """Return whether a file is one of the user's own in a folder: neither this package's nor an installed one."""
+    """Return whether a file in a folder is user code: part of neither this package nor an installed one."""
     path = file.resolve()
     installed = path.is_relative_to(Path(__file__).parent) or "site-packages" in path.parts
     return path.is_file() and path.is_relative_to(folder) and not installed

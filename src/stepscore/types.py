@@ -1,7 +1,7 @@
-"""Frozen values that pass between packages: curves, verdicts, judgements, usage and estimates.
+"""Immutable values shared by all packages: curves, verdicts, judgements, usage and estimates.
 
-Unknown is a value here: NaN in arrays, ``None`` for a missing scalar, ``"unknown"`` for a verdict.
-It is never 0, never 1, never the value before it.
+Unknown values are explicit: NaN in arrays, ``None`` for a scalar, ``"unknown"`` for a verdict. They are never
+replaced by 0, by 1 or by the previous value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 Frames = NDArray[np.uint8]
 
 SuccessMode = Literal["ever", "holds"]
-"""When a success or subgoal counts: at some time (``ever``) or at the end of what is shown (``holds``)."""
+"""Whether a success or subgoal counts if reached at any time (``ever``) or only at the end (``holds``)."""
 
 VerdictAnswer = Literal["yes", "no", "unknown"]
 
@@ -32,10 +32,10 @@ class Curve:
     Attributes:
         times: Seconds from the episode's first frame, strictly increasing, shape (n,).
         progress: Estimate of the task's progress potential in 0..1, comparable across episodes, or NaN.
-        channels: Other series of the same length: ``raw`` values, log-probabilities, ``minmax``, stages.
+        channels: Additional series of the same length: ``raw`` values, log-probabilities, ``minmax``, stages.
         calibrated: Whether ``progress`` was mapped to labelled progress on another split.
-        time_source: ``"frames"`` when the judge chose the times, ``"recorded"`` when a file stated them,
-            ``"inferred"`` when a file had none and they were reconstructed.
+        time_source: ``"frames"`` if the judge chose the times, ``"recorded"`` if they come from a file,
+            ``"inferred"`` if they were reconstructed for a file without times.
     """
 
     times: FloatArray
@@ -85,7 +85,7 @@ class Curve:
 
     @property
     def coverage(self) -> float:
-        """Share of points whose progress is known; NaN for an empty curve."""
+        """Share of points with known progress; NaN for an empty curve."""
         return float(np.mean(~np.isnan(self.progress))) if len(self) else math.nan
 
 
@@ -96,9 +96,9 @@ class Verdict:
     Attributes:
         subgoal: The subgoal's name.
         answer: ``"yes"``, ``"no"`` or ``"unknown"``.
-        score: The judge's probability of yes; NaN where it gives none.
-        when_s: Timestamp at which the subgoal came true, in seconds; NaN where it is not given.
-        why: The judge's reason, in its own words.
+        score: The judge's probability of yes; NaN if the judge gives no probability.
+        when_s: Timestamp at which the subgoal became true, in seconds; NaN if unknown.
+        why: The judge's explanation, as text.
     """
 
     subgoal: str
@@ -112,7 +112,7 @@ class Verdict:
 class Usage:
     """Time, calls, tokens and cost of judging an episode.
 
-    Tokens are those that were counted; ``cost`` is ``None`` where a price or a count is unknown.
+    Only tokens with known counts are included. ``cost`` is ``None`` if a price or a count is unknown.
     """
 
     seconds: float = 0.0
@@ -126,18 +126,18 @@ class Usage:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One episode under one judge.
+    """The judgement of one episode by one judge.
 
     Attributes:
-        curve: Progress over time, if the judge gives one.
-        verdicts: One per subgoal, if the judge gives them.
-        success_score: The judge's score that the episode succeeded, 0..1; NaN where it gives none.
-        facts: Further numbers of the episode as a whole, by name, e.g. whether a cascade escalated.
+        curve: Progress over time, if the judge predicts progress.
+        verdicts: One verdict per subgoal, if the judge gives verdicts.
+        success_score: The judge's score of success, 0..1; NaN if the judge gives no score.
+        facts: Additional values for the whole episode, by name, e.g. whether a cascade escalated.
         usage: Time, calls, tokens and cost.
-        error: Why there is no judgement; ``None`` when there is one.
-        success_probability: Calibrated probability that the episode succeeded; NaN where it is not calibrated, or
-            not known.
-        success_calibrated: Whether a map gave it that was fitted for this judge, model, options and mode.
+        error: The reason for a missing judgement; ``None`` if the episode was judged.
+        success_probability: Calibrated probability that the episode succeeded; NaN if uncalibrated or unknown.
+        success_calibrated: Whether that probability comes from a map fitted for this judge, model, options
+            and mode.
     """
 
     curve: Curve | None = None
@@ -152,16 +152,17 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its interval, sample size and coverage.
+    """An estimate with interval, sample size and coverage.
 
     Attributes:
-        value: The estimate; NaN where there is nothing to estimate from.
-        lo: Lower end of the interval; NaN where the sample is too small for one.
-        hi: Upper end.
-        n: Episodes that entered.
-        clusters: Independent groups among them (e.g. scenes shared between policies); n without clusters.
-        coverage: Share of eligible episodes whose value was known.
-        method: How the interval was made, e.g. ``"wilson 95%"``.
+        value: The estimate; NaN without data.
+        lo: Lower end of the interval; NaN if the sample is too small for an interval.
+        hi: Upper end of the interval.
+        n: Number of episodes used.
+        clusters: Number of independent groups of episodes (e.g. scenes shared between policies); equal to n
+            if there are no clusters.
+        coverage: Share of eligible episodes with a known value.
+        method: Method of the interval, e.g. ``"wilson 95%"``.
     """
 
     value: float
@@ -183,12 +184,12 @@ class Estimate:
         coverage: float | None,
         method: str,
     ) -> Estimate:
-        """Return an estimate of JSON values, null as NaN."""
+        """Build an estimate from JSON values; null becomes NaN."""
         value, lo, hi, coverage = (math.nan if one is None else one for one in (value, lo, hi, coverage))
         return cls(value, lo, hi, n, clusters, coverage, method)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; what is not finite is null."""
+        """Return the estimate as JSON values; non-finite numbers become null."""
 
         def null(number: float) -> float | None:
             return float(number) if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""Leases as other processes find them: the holder, the term, and whether the lease has expired."""
+"""Inspect the leases of other processes: the holder, the term, and whether the lease has expired."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _MAX_BYTES = 4096
 
 @dataclass(frozen=True)
 class Held:
-    """A lease as another process finds it.
+    """A lease, as read by another process.
 
     Attributes:
-        number: Its number.
-        content: The content of its file; empty if it cannot be read.
-        age_s: Seconds since its renewal by the file server's clock, or since it was first observed.
-        in_future: Whether its file has a time in the future, so that its age must be observed.
+        number: Number of the lease.
+        content: Content of the lease file; empty if the file cannot be read.
+        age_s: Seconds since the last renewal by the file server's clock, or since the first observation.
+        in_future: Whether the lease file's time is in the future, so that the age must be measured by observation.
     """
 
     number: int
@@ -49,30 +49,30 @@ class Held:
 
     @property
     def term_s(self) -> float:
-        """Seconds after a renewal until it expires."""
+        """Seconds from a renewal until the lease expires."""
         term = self.content.get("term_s")
         known = isinstance(term, int | float) and MIN_LEASE_S <= term <= MAX_LEASE_S
         return float(term) if known and term is not None else LEASE_S
 
     @property
     def released(self) -> bool:
-        """Whether its holder released it."""
+        """Whether the holder released the lease."""
         return self.content.get("released") == 1
 
     @property
     def over(self) -> bool:
-        """Whether it was released, has expired, or its holder has ended."""
+        """Whether the lease was released or has expired, or its holder has exited."""
         return self.released or self.age_s > self.term_s or self._holder_has_ended()
 
     @property
     def holder(self) -> str:
-        """Its holder, for messages."""
+        """The holder, for messages."""
         host, pid = self.content.get("host"), self.content.get("pid")
         return f"process {shown(str(pid))} on {shown(str(host))}" if host else "another process"
 
     @property
     def is_here(self) -> bool:
-        """Whether its holder is a process of this machine."""
+        """Whether the holder is a process on this machine."""
         return all(self.content.get(name) == value for name, value in place().items())
 
     def _holder_has_ended(self) -> bool:
@@ -81,9 +81,9 @@ class Held:
 
 
 class LeaseObserver:
-    """Observe the lease of a folder over time; a lease that is not renewed for its term has expired.
+    """Observe the lease of a folder over time; a lease expires if it is not renewed within its term.
 
-    ``seen`` holds number and text of the lease at the last look, which change with each renewal.
+    ``seen`` holds the number and text of the lease when last read; both change with each renewal.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,7 +115,7 @@ class LeaseObserver:
 
     def _held(self, number: int, text: bytes, renewed: float) -> Held:
         content = _content(text)
-        if content.get("released") == 1:  # its age has no meaning then
+        if content.get("released") == 1:  # the age of a released lease is meaningless
             return Held(number, content, math.inf)
         age_s, now = _server_time(self._folder) - renewed, time.monotonic()
         if self.seen != (number, text):
@@ -188,7 +188,7 @@ def _server_time(folder: Path) -> float:
 
 
 def place() -> dict[str, str]:
-    """Return what tells machines apart, and containers of one machine, which number their own processes."""
+    """Return what identifies this machine or container; containers number their processes separately."""
     space = ""
     with suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")

@@ -1,8 +1,8 @@
-"""Access to an HDF5 file that reads nothing outside of it.
+"""Read an HDF5 file without following references to other files.
 
-HDF5 lets a file keep an array in any other file (external storage, virtual datasets) or borrow objects of one
-(external links): an untrusted recording could show any local file as frames. Only what lies in the file itself
-is read, through the filters that come with HDF5, and only as much as the file can hold.
+HDF5 lets a file store an array in another file (external storage, virtual datasets) or link to another file's
+objects (external links), so an untrusted recording could display any local file as frames. Only data in the
+file itself is read, only through the filters built into HDF5, and only up to the amount the file can hold.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _FILTERS = {
     32000: "lzf",
 }
 _MAX_RATIO = 2000
-"""Times that an array may be larger than what is stored of it; gzip reaches 1,032."""
+"""Largest allowed compression ratio of an array; gzip reaches 1,032."""
 _UNCHECKED_CHUNK = 640 << 10
-"""A compressed chunk of at most this many bytes cannot grow past ``MAX_READ_BYTES`` by much."""
+"""A compressed chunk of at most this many bytes cannot exceed ``MAX_READ_BYTES`` by much."""
 
 
 @contextmanager
 def open_h5(path: Path) -> Iterator[Any]:
-    """Open the file; raise VideoError where it or something in it cannot be read."""
+    """Open the file; raise VideoError if the file or an object in it cannot be read."""
     try:
         import h5py
     except ImportError:
@@ -58,12 +58,12 @@ def open_h5(path: Path) -> Iterator[Any]:
 
 
 def member(group: Any, name: str) -> Any:
-    """Return the object at a path below a group, or ``None``; VideoError for a link out of the file."""
+    """Return the object at a path below a group, or ``None``; VideoError for a link to another file."""
     return _follow(group, name, _MAX_LINKS)
 
 
 def members(group: Any) -> Iterator[tuple[str, Any]]:
-    """Iterate over names and objects of a group; VideoError for a link out of the file."""
+    """Iterate over names and objects of a group; VideoError for a link to another file."""
     for name in group:
         found = member(group, name)
         if found is not None:
@@ -104,7 +104,7 @@ def is_group(found: Any) -> bool:
 
 
 def attribute(found: Any, name: str) -> Any:
-    """Return an attribute's value; ``None`` if there is none, or one of more cells than a setting has."""
+    """Return an attribute's value; ``None`` if it is missing or has too many cells for a setting."""
     if name not in found.attrs:
         return None
     shape = found.attrs.get_id(name).shape
@@ -112,7 +112,7 @@ def attribute(found: Any, name: str) -> Any:
 
 
 def checked_dataset(dataset: Any, where: str) -> Any:
-    """Return the dataset; VideoError where its cells lie outside of the file, or are not all there."""
+    """Return the dataset; VideoError if its data is in another file or incomplete."""
     import h5py
 
     if not isinstance(dataset, h5py.Dataset):
@@ -145,7 +145,7 @@ def checked_dataset(dataset: Any, where: str) -> Any:
 
 
 def check_rows(dataset: Any, rows: Iterable[int], where: str) -> None:
-    """Raise VideoError where reading one of these rows would decompress more than ``MAX_READ_BYTES``."""
+    """Raise VideoError if reading one of these rows would decompress more than ``MAX_READ_BYTES``."""
     if dataset.chunks is None or not dataset.id.get_create_plist().get_nfilters():
         return
     chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
@@ -156,7 +156,7 @@ def check_rows(dataset: Any, rows: Iterable[int], where: str) -> None:
         )
     if _stored(dataset).largest_chunk <= _UNCHECKED_CHUNK:
         return
-    # A compressed chunk may hold more than the chunk's own size, and HDF5 unpacks all of it.
+    # A compressed chunk may unpack to more than its declared size, and HDF5 unpacks all of it.
     begins = {row // dataset.chunks[0] * dataset.chunks[0] for row in rows}
     for begin, *place in product(sorted(begins), *map(range, counts)):
         first = (begin, *(at * size for at, size in zip(place, dataset.chunks[1:], strict=True)))
@@ -165,7 +165,7 @@ def check_rows(dataset: Any, rows: Iterable[int], where: str) -> None:
 
 
 class _Stored(NamedTuple):
-    """What is stored of a dataset, in bytes; ``largest_chunk`` at least as large as any compressed chunk."""
+    """Stored size of a dataset in bytes; ``largest_chunk`` is an upper bound of the compressed chunk sizes."""
 
     bytes: int
     largest_chunk: int
@@ -176,7 +176,7 @@ _known: dict[tuple[object, ...], _Stored] = {}
 
 
 def _stored(dataset: Any) -> _Stored:
-    """Return what is stored; HDF5 goes through all chunks for it, so it is kept until the file changes."""
+    """Return the stored sizes, cached until the file changes because HDF5 has to visit every chunk."""
     status = os.stat(dataset.file.filename)
     key = (dataset.file.filename, dataset.name, status.st_ino, status.st_size, status.st_mtime_ns)
     found = _known.get(key)

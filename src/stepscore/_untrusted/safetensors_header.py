@@ -1,7 +1,8 @@
 """The header of a safetensors file, checked against the file's real size before anything is allocated.
 
-Eight bytes of length, a JSON object with type, shape and place of each tensor, then the data. Places must cover the
-data without gap or overlap, and shapes must fit places: a file can then make a reader allocate no more than its size.
+The file starts with eight bytes of length and a JSON object with type, shape and offsets of each tensor; then
+comes the data. Offsets must cover the data without gap or overlap, and shapes must match them. A reader then
+never allocates more than the size of the file.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ BITS: Mapping[str, int] = {
     "F6_E2M3": 6,
     "F6_E3M2": 6,
 }
-"""Bits of a number of each type."""
+"""Bits per element of each type."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """A tensor by its header: type, shape, and first and last byte in the data."""
+    """A tensor's entry in the header: type, shape, and first and last byte in the data."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -42,7 +43,7 @@ class TensorEntry:
 
     @property
     def elements(self) -> int:
-        """How many numbers it has."""
+        """Number of elements of the tensor."""
         return math.prod(self.shape)
 
 
@@ -54,7 +55,7 @@ class Header:
         path: The file.
         text: The header's bytes.
         tensors: The tensors, by name, in the order of the header.
-        metadata: Texts by name.
+        metadata: Text values by key.
     """
 
     path: Path
@@ -64,7 +65,7 @@ class Header:
 
     @property
     def elements(self) -> int:
-        """Numbers in all tensors together."""
+        """Number of elements in all tensors."""
         return sum(tensor.elements for tensor in self.tensors.values())
 
 

@@ -1,9 +1,10 @@
 """Read tables of an untrusted SQLite file without running anything in it.
 
-The file is opened read-only and, because it is assumed not to change, without locks or further files. If a writer
-left its last rows in a write-ahead log, file and log are copied and read there. Only tables of the file itself are
-read: a view, a virtual table or a trigger would run what its author wrote. No extension is loaded, functions that a
-schema names are not trusted, and values and the work of a query are bounded.
+The file is opened read-only. It is assumed not to change, so no locks or auxiliary files are used. If recent
+rows are still in a write-ahead log, the file and the log are copied, and the copy is read. Only ordinary
+tables are read, because views, virtual tables and triggers could run code chosen by the file's author.
+Extensions are not loaded, functions in the schema are not trusted, and the size of values and the cost of a
+query are limited.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from stepscore.errors import SourceError
 
 HEADER = b"SQLite format 3\x00"
 MAX_ROWS = 1_000_000
-"""Most rows that are read of a table."""
+"""Largest number of rows read from a table."""
 MAX_CELL_BYTES = 1 << 24
-"""Longest value, in bytes."""
+"""Largest size of a value, in bytes."""
 MAX_COPIED_BYTES = 1 << 31
-"""Largest file with a write-ahead log, which has to be copied."""
+"""Largest size, in bytes, of a file with a write-ahead log, which has to be copied."""
 STEPS_PER_CHECK, MAX_CHECKS = 1_000_000, 2_000
-"""Steps of SQLite's machine between two checks, and most checks of one query: some ten seconds of work."""
+"""SQLite virtual machine steps between two checks, and checks per query; together about ten seconds."""
 
 Cell = str | int | float | bytes | None
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ})
 
 
 def is_sqlite(path: Path) -> bool:
-    """Return whether a file begins as SQLite's do; never raises."""
+    """Return whether a file has SQLite's signature; never raises."""
     try:
         with path.open("rb") as file:
             return path.is_file() and file.read(len(HEADER)) == HEADER
@@ -43,14 +44,14 @@ def is_sqlite(path: Path) -> bool:
 
 
 def read_tables(path: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, Cell]]]:
-    """Return the rows of tables, in the order in which they are stored.
+    """Return the rows of tables in stored order.
 
     Args:
         path: The file.
-        wanted: Columns by table; a column that the table does not have is ``None`` in every row.
+        wanted: Columns to read, by table; a column missing from the table is ``None`` in every row.
 
     Raises:
-        SourceError: It is not a SQLite file, is damaged, lacks a table, or a limit is reached.
+        SourceError: The file is not a SQLite file, is damaged or lacks a table, or a limit is reached.
     """
     check_regular(path, SourceError)
     if not is_sqlite(path):
@@ -91,7 +92,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: Path, *, immutable: bool = True) -> sqlite3.Connection:
-    options = "mode=ro&immutable=1" if immutable else "mode=rw"  # a copy of our own may write its log back
+    options = "mode=ro&immutable=1" if immutable else "mode=rw"  # our copy may merge its log
     connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{options}", uri=True, timeout=5.0)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
@@ -115,7 +116,7 @@ def _columns(connection: sqlite3.Connection, table: str, path: Path) -> set[str]
     if len(made) != 1 or made[0][0] != "table" or not made[0][1]:
         raise SourceError(f"{shown(path)} has no table {table!r}.")
     rows = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
-    return {str(row[1]) for row in rows if row[6] == 0}  # not hidden, not computed from an expression
+    return {str(row[1]) for row in rows if row[6] == 0}  # neither hidden nor generated
 
 
 def _rows(

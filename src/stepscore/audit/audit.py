@@ -193,7 +193,7 @@ def _score(
         folder / run.name,
         workers=options.workers,
         engine=options.engine,
-        # A budget is for the judge; the encoder of a trivial one runs in this process.
+        # A budget applies only to the judge; a trivial judge's encoder runs in this process and costs nothing.
         call_options=CallOptions() if run.name.startswith(TRIVIAL) else options.call_options,
         on_done=on_done,
         shard=shard,

@@ -37,7 +37,7 @@ def fit_size(width: int, height: int, size: int | None) -> tuple[int, int]:
 def resize_frames(frames: Frames, size: tuple[int, int]) -> Frames:
     """Resize frames (n, h, w, 3) to ``size``, a height and a width, by antialiased bicubic interpolation.
 
-    Frames that have this size already are returned as the same array.
+    Frames that already have this size are returned as the same array.
     """
     if frames.shape[1:3] == size:
         return frames
@@ -56,10 +56,10 @@ def resize_image(image: Frames, size: tuple[int, int]) -> Frames:
 
 
 def read_image(path: Path, size: int | None = None) -> Frames:
-    """Read an image file as RGB (h, w, 3) with its longer side ``size`` pixels; ``None`` keeps its own size.
+    """Read an image file as RGB (h, w, 3) with the longer side ``size`` pixels; ``None`` keeps the original size.
 
     Raises:
-        VideoError: It is missing, not a regular file, too large, or not an image.
+        VideoError: The file is missing, not a regular file, too large, or not an image.
     """
     content = read_bytes(path, VideoError, max_bytes=MAX_IMAGE_BYTES)
     rgb = decode_image(content, shown(path), upright=False)
@@ -68,7 +68,7 @@ def read_image(path: Path, size: int | None = None) -> Frames:
 
 
 def square_image(image: Frames, side: int, *, stretch: bool = False) -> Frames:
-    """Put an image (h, w, 3) into a square: scaled to fit and centred on black, or stretched."""
+    """Fit an image (h, w, 3) into a square, either scaled and centred on black, or stretched."""
     if stretch:
         return resize_image(image, (side, side))
     width, height = fit_size(image.shape[1], image.shape[0], side)
@@ -79,7 +79,7 @@ def square_image(image: Frames, side: int, *, stretch: bool = False) -> Frames:
 
 
 def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Frames:
-    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black."""
+    """Tile images (h, w, 3) in rows of ``columns``; each cell has the largest size, padded with black."""
     height, width = max(i.shape[0] for i in images), max(i.shape[1] for i in images)
     rows = -(-len(images) // columns)
     sheet = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap, 3), np.uint8)
@@ -90,11 +90,11 @@ def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Fram
 
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
-"""Formats that are decoded, by Pillow's names. Others run programs (EPS) or are no frames."""
+"""Supported formats, by Pillow's names. Other formats run programs (EPS) or do not hold frames."""
 
 
 def image_size(content: bytes, where: str) -> tuple[int, int]:
-    """Return width and height of the upright image; ``where`` begins the message of an error."""
+    """Return width and height of the upright image; error messages begin with ``where``."""
     from PIL import ExifTags
 
     with _opened(content, where) as image:
@@ -103,13 +103,13 @@ def image_size(content: bytes, where: str) -> tuple[int, int]:
 
 
 def decode_image(content: bytes, where: str, *, upright: bool = True) -> Frames:
-    """Return the image as RGB, (h, w, 3); ``upright`` turns it as its EXIF orientation says."""
+    """Return the image as RGB, (h, w, 3); ``upright`` applies the EXIF orientation."""
     from PIL import ImageOps
 
     with _opened(content, where) as image:
         if upright:
             ImageOps.exif_transpose(image, in_place=True)
-        # convert() copies an image that is RGB already.
+        # convert() copies an image even if it is already RGB.
         return np.asarray(image if image.mode == "RGB" else image.convert("RGB"), dtype=np.uint8)
 
 
@@ -125,5 +125,5 @@ def _opened(content: bytes, where: str) -> Iterator[PilImage]:
         raise
     except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
         raise too_many_pixels("more", where) from error
-    except Exception as error:  # decoders raise what their author thought of: struct.error, SyntaxError ...
+    except Exception as error:  # decoders raise anything: struct.error, SyntaxError ...
         raise VideoError(f"{where} is not a readable image ({error or type(error).__name__}).") from error

@@ -1,4 +1,4 @@
-"""Which subgoal fails? Metrics of a matrix of verdicts, episodes by ordered subgoals.
+"""Metrics of subgoal failures, from a matrix of verdicts (episodes by ordered subgoals).
 
 Entries are 1 (reached), 0 (not reached) or NaN (unknown). Intervals and comparisons use the per-episode
 series: `conditional_success_indicator`, `first_failed_subgoal` and `order_violation_indicator`. The vector of
@@ -19,7 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class SubgoalRates:
-    """A rate for each subgoal over its n known entries, shape (K,); NaN if none is known.
+    """A rate for each subgoal over its n known entries, shape (K,); NaN without known entries.
 
     ``coverage`` is n over the eligible entries.
     """
@@ -44,7 +44,7 @@ class FirstFailures:
 
     @property
     def n(self) -> int:
-        """All episodes."""
+        """Number of all episodes."""
         return int(self.counts.sum()) + self.none + self.unknown
 
     @property
@@ -58,7 +58,7 @@ class OrderViolations:
     """Episodes in which a later subgoal is reached without an earlier one.
 
     Attributes:
-        rate: Share of the n episodes for which that is known.
+        rate: Share of violations among the n episodes for which the verdicts decide.
         pairs: ``pairs[i, j]``, i < j: episodes in which subgoal j is reached and i is not, shape (K, K).
     """
 
@@ -83,9 +83,9 @@ def success_vector(matrix: ArrayLike) -> SubgoalRates:
 def conditional_success(matrix: ArrayLike) -> SubgoalRates:
     """Return the success rate of each subgoal given that the previous was reached; the first is unconditional.
 
-    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which subgoal loses the episodes that arrive at it; the plain
-    vector only shows how many are left. Coverage is over the episodes known to have reached the previous
-    subgoal.
+    rate_k = P(s_k = 1 | s_{k-1} = 1). The conditional rate shows at which subgoal episodes fail; the plain
+    success vector only shows how many episodes get that far. Coverage counts only episodes known to have
+    reached the previous subgoal.
     """
     verdicts = _verdicts(matrix)
     arrived = np.column_stack([np.ones(len(verdicts)), verdicts[:, :-1]]) == 1
@@ -103,8 +103,8 @@ def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
 def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
     """Return the index of the first failed subgoal per episode; K if none failed, NaN if unknown.
 
-    It is unknown if an unknown verdict comes before the first known failure, or if there is no failure but an
-    unknown verdict.
+    The index is unknown if an unknown verdict comes before the first known failure, or if there is an unknown
+    verdict and no failure.
     """
     verdicts = _verdicts(matrix)
     k = verdicts.shape[1]
@@ -115,7 +115,7 @@ def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
 
 
 def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
-    """Count the episodes that fail first at each subgoal, at none, or at an unknown one."""
+    """Count the episodes by their first failed subgoal: each subgoal, none, or unknown."""
     k = _verdicts(matrix).shape[1]
     at = first_failed_subgoal(matrix)
     counts = np.bincount(at[~np.isnan(at)].astype(np.int64), minlength=k + 1).astype(np.int64)
@@ -136,10 +136,10 @@ def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
 
 
 def order_violations(matrix: ArrayLike) -> OrderViolations:
-    """Return the share of episodes that reach a later subgoal and not an earlier one, and which pairs.
+    """Return the share of episodes that reach a later subgoal without an earlier one, and the pairs involved.
 
     If the subgoals depend on one another, a violation is the judge's mistake; otherwise it is a property of
-    the policy. The metric cannot tell which.
+    the policy. The metric cannot distinguish the two.
     """
     verdicts = _verdicts(matrix)
     violated = order_violation_indicator(matrix)

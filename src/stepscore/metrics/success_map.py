@@ -1,8 +1,8 @@
-"""A success map: from a judge's score of an episode to the probability that it succeeded.
+"""A success map, from a judge's score of an episode to the probability of success.
 
-logit p = a + b x + u_task. A task's term u is shrunk to 0, and fitted only if the task has enough labelled
-successes and failures; other tasks use the pooled map, u = 0. Successes and failures weigh equally within a
-task, so that p >= 0.5 does not depend on how many of the labelled episodes happened to succeed.
+logit p = a + b x + u_task. A task's term u is shrunk towards 0, and is fitted only if the task has enough
+labelled successes and failures. Other tasks use the pooled map (u = 0). Successes and failures have equal
+weight within a task, so that p >= 0.5 does not depend on the share of successes among the labelled episodes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from stepscore.metrics.validation import binary, same_length, series
 from stepscore.types import FloatArray, IntArray
 
 MIN_OF_EACH = 5
-"""Fewest labelled successes, and failures, of a task with its own term."""
+"""Minimum number of labelled successes, and of failures, for a task to get a separate term."""
 
 SLOPE_SD = 10.0
-"""Prior standard deviation of the slope, per standard deviation of the score. It only matters if the score
-separates all labels, when the slope would be infinite.
+"""Prior standard deviation of the slope, per standard deviation of the score. The prior only matters if the
+score separates all labels, because the slope would otherwise be infinite.
 """
 
 TASK_SD = (1e-3, 10.0)
-"""Searched range of the standard deviation of the tasks' terms."""
+"""Search range for the standard deviation of the task terms."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SuccessMap:
     """A logistic map with intercept a, slope b and a term u for each task (0 for other tasks).
 
     Attributes:
-        task_sd: Standard deviation that shrinks the tasks' terms; NaN without terms.
+        task_sd: Prior standard deviation of the task terms; NaN without terms.
     """
 
     intercept: float
@@ -64,17 +64,18 @@ def fit_success_map(
     """Fit a success map by penalised maximum likelihood.
 
     Minimises sum_i w_i log(1 + exp(-s_i (a + b x_i + u_i))) + (b sd(x) / SLOPE_SD)^2 / 2 + sum_t (u_t /
-    task_sd)^2 / 2, with s = 1 for a success and -1 for a failure. In a task of n episodes with its own term,
-    w is n / (2 n_s) for its n_s successes, and likewise for failures; all other tasks are weighed together in
-    the same way. task_sd has the greatest marginal likelihood of the labels, in Laplace's approximation (as
-    for a generalised linear model with a random intercept; Breslow & Clayton 1993), unless given.
+    task_sd)^2 / 2, with s = 1 for a success and -1 for a failure. In a task of n episodes with a separate
+    term, w is n / (2 n_s) for each of the n_s successes, and likewise for failures. All other tasks are
+    weighted together in the same way. Unless given, task_sd maximises the marginal likelihood of the labels
+    in Laplace's approximation (as for a generalised linear model with a random intercept; Breslow & Clayton
+    1993).
 
     Args:
-        scores: In any unit, shape (n,); NaN where unknown.
+        scores: Scores in any unit, shape (n,); NaN if unknown.
         labels: 1 (success), 0 (failure) or NaN (unknown).
 
     Raises:
-        OptionError: The known labels hold one class, or all scores are equal.
+        OptionError: The known labels have only one class, or all scores are equal.
     """
     x, y = series(scores, "scores"), binary(labels, "labels")
     same_length(x, y, "scores", "labels")
@@ -101,7 +102,7 @@ def fit_success_map(
 
 
 def own_terms(labels: FloatArray, tasks: Sequence[Hashable], min_of_each: int = MIN_OF_EACH) -> list[str]:
-    """Return the tasks with enough labelled successes and failures for their own term, sorted."""
+    """Return the sorted tasks with enough labelled successes and failures for a separate term."""
     named = np.array([str(task) for task in tasks], dtype=object)
     counts = {
         str(task): [int(np.sum(labels[named == task] == value)) for value in (0, 1)] for task in set(named)
@@ -110,16 +111,17 @@ def own_terms(labels: FloatArray, tasks: Sequence[Hashable], min_of_each: int = 
 
 
 def balanced_brier(predicted: ArrayLike, labels: ArrayLike) -> float:
-    """Return the Brier score with successes and failures weighed equally; NaN without both."""
+    """Return the Brier score with equal weight for successes and failures; NaN unless both occur."""
     p, y = series(predicted, "predicted"), binary(labels, "labels")
     squares = [np.square(p[(y == value) & ~np.isnan(p)] - value) for value in (0, 1)]
     return float(np.mean([each.mean() for each in squares])) if all(map(len, squares)) else math.nan
 
 
 def balanced_ece(predicted: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> float:
-    """Return the expected calibration error over bins, with successes and failures weighed equally; NaN without both.
+    """Return the expected calibration error with equal weight for successes and failures; NaN unless both occur.
 
-    sum_b W_b |mean p - share of successes|, both by weight, W_b the bin's share of the weight (Naeini et al. 2015).
+    sum_b W_b |mean p - share of successes|, both weighted, with W_b the bin's share of the total weight
+    (Naeini et al. 2015).
     """
     p, y = series(predicted, "predicted"), binary(labels, "labels")
     known = ~np.isnan(p) & ~np.isnan(y)
@@ -133,7 +135,7 @@ def balanced_ece(predicted: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Labels with standardised scores; ``group`` is the number of a task with a term, -1 for others."""
+    """Labels with standardised scores; ``group`` is the index of a task with a term, and -1 for other tasks."""
 
     x: FloatArray
     y: FloatArray
@@ -151,7 +153,7 @@ class _Problem:
             p = _sigmoid(design @ theta)
             gradient = design.T @ (self.w * (p - self.y)) + penalty * theta
             hessian = (design * (self.w * p * (1 - p))[:, None]).T @ design + np.diag(penalty)
-            # The ridge keeps a step finite where all p are 0 or 1; it does not move the minimum.
+            # The ridge keeps the step finite if all p are 0 or 1, and does not move the minimum.
             step = np.linalg.solve(hessian + 1e-10 * np.eye(len(theta)), gradient)
             scale = 1.0
             while scale > 1e-6 and self._loss(theta - scale * step, design, penalty) > loss:
@@ -163,7 +165,7 @@ class _Problem:
         return theta
 
     def likeliest_sd(self) -> float:
-        """Return the standard deviation of the terms with the greatest marginal likelihood."""
+        """Return the standard deviation of the terms that maximises the marginal likelihood."""
         if not self.terms:
             return TASK_SD[1]
         from scipy.optimize import minimize_scalar
@@ -177,7 +179,8 @@ class _Problem:
     def _evidence(self, task_sd: float) -> float:
         """Return Laplace's approximation of the labels' log-likelihood with the terms integrated out.
 
-        log p(y | theta) - sum u^2 / (2 sd^2) - sum log(1 + sd^2 h_t) / 2, h_t the weight of task t's information.
+        log p(y | theta) - sum u^2 / (2 sd^2) - sum log(1 + sd^2 h_t) / 2, where h_t is the information about
+        task t's term.
         """
         theta = self.solve(task_sd)
         linear = theta[0] + theta[1] * self.x + self._indicators() @ theta[2:]
@@ -205,9 +208,9 @@ def _groups(names: np.ndarray[tuple[int], np.dtype[np.object_]], own: Sequence[s
 
 
 def _weights(y: FloatArray, group: IntArray, terms: int) -> FloatArray:
-    """Return weights that balance successes and failures within a group and keep the group's total.
+    """Return weights that balance successes and failures within each group and keep the group's total.
 
-    Tasks without a term that together hold one class cannot be balanced, and get weight 0.
+    The tasks without a term form one group. If that group has only one class, it gets weight 0.
     """
     w = np.zeros(len(y))
     for number in range(-1, terms):

@@ -1,9 +1,9 @@
-"""Rewards while an episode runs: what is paid at each step for the progress that is known by then.
+"""Rewards during an episode, computed at each step from the progress known at that step.
 
-The potential is a function of the history: the last known progress phi, k steps later, counts as phi / gamma^k. So a
-step at which nothing is known pays exactly 0, and the step at which phi' is known again pays
-gamma^-(k-1) (gamma^k phi' - phi): the discounted sum of all steps telescopes whatever the gaps. Before anything is
-known the potential is 0, and so it is after a true end.
+The potential is a function of the history: the last known progress phi, k steps later, counts as phi /
+gamma^k. A step with unknown progress pays exactly 0, and the next step with known progress phi' pays
+gamma^-(k-1) (gamma^k phi' - phi). The discounted sum of all steps therefore telescopes, whatever the gaps.
+The potential is 0 before any progress is known and after termination.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class PotentialShaping:
         self._gamma, self._last, self._steps = gamma, 0.0, 0
 
     def begin(self, progress: float = math.nan) -> None:
-        """Begin an episode; ``progress`` is that of its first state, where it is known."""
+        """Begin an episode; ``progress`` is the progress of its first state, if known."""
         self._last, self._steps = (0.0 if math.isnan(progress) else progress), 0
 
     def step(self, progress: float, *, terminated: bool) -> float:
-        """Return what a step pays.
+        """Return the reward of a step.
 
         Args:
-            progress: Of the state after it; NaN where it is not known.
-            terminated: Whether the task ended there; not at a time limit, after which the learner bootstraps.
+            progress: Progress after the step; NaN if unknown.
+            terminated: Whether the task ended at this step. False at a time limit, where the learner bootstraps.
         """
         self._steps += 1
         phi = 0.0 if terminated else progress
@@ -49,7 +49,7 @@ class PotentialShaping:
 
 
 class RelativeShaping:
-    """Pays the change since progress was last known, clipped; nothing before it is known twice.
+    """Pays the clipped change since progress was last known; 0 until progress has been known twice.
 
     Args:
         clip: Largest change, in either direction.
@@ -65,7 +65,7 @@ class RelativeShaping:
         self._last = progress
 
     def step(self, progress: float, *, terminated: bool) -> float:
-        """Return what a step pays; the end of an episode is a step like any other."""
+        """Return the reward of a step; termination makes no difference."""
         if math.isnan(progress):
             return 0.0
         change = 0.0 if math.isnan(self._last) else progress - self._last

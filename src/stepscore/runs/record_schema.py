@@ -1,7 +1,8 @@
-"""The schema of a journal's line, from which every table can be made.
+"""The schema of a line in the journal; all tables can be rebuilt from these lines.
 
-A line that does not fit is damaged, and the message names the field. Counts, costs and answers are not checked here:
-a server sent them, so an invalid one becomes unknown and the episode stays.
+A line that violates the schema counts as damaged, and the error message names the field. Counts, costs and
+answers are not checked here. They come from a server, so an invalid value becomes unknown and the episode is
+kept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _Int = Annotated[int, Field(ge=INT64.start, lt=INT64.stop)] | None
 _Progress = Annotated[float, Field(ge=0, le=1)] | None
 _Float = float | None
-# The limit makes pydantic check the characters, and refuse half of a surrogate pair, which no table can hold.
+# The limit makes pydantic check characters and reject unpaired surrogates, which no table can store.
 _Str = Annotated[str, Field(max_length=1 << 26)]
 _Text = _Str | None
 
@@ -108,7 +109,7 @@ class _Judgement(TypedDict):
 
 @with_config(_STRICT)
 class _Described(TypedDict):
-    """A line that updates the description of an episode."""
+    """A line that updates an episode's description."""
 
     id: _Str
     episode: _Episode
@@ -116,7 +117,7 @@ class _Described(TypedDict):
 
 @with_config(_STRICT)
 class _Judged(_Described):
-    """A line that judges an episode."""
+    """A line with the judgement of an episode."""
 
     key: _Str
     judgement: _Judgement
@@ -146,26 +147,26 @@ def checked_record(record: object) -> dict[str, Any]:
 
 
 def count_or_none(value: object) -> int | None:
-    """Return a count; ``None`` if it is not an integer from 0 that fits into a column."""
+    """Return a count; ``None`` unless it is a non-negative integer that fits into a column."""
     return value if type(value) is int and 0 <= value < INT64.stop else None
 
 
 def amount_or_none(value: object) -> float | None:
-    """Return seconds or a cost; ``None`` if it is not a finite number from 0."""
+    """Return seconds or a cost; ``None`` unless it is a finite, non-negative number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= 1e300 and math.isfinite(value) else None
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a text, or another value as JSON."""
+    """Return text unchanged, and any other value as JSON."""
     if value is None:
         return None
     try:
         text = value if isinstance(value, str) else json.dumps(value)
     except RecursionError:
         return None
-    # Half of a surrogate pair, which no table can hold, becomes a question mark.
+    # Tables cannot store unpaired surrogates, so they become question marks.
     return text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The interface between a run and its engine: an engine gets the work of a run and finishes its episodes."""
+"""The interface between a run and its engine, which receives the work and finishes the episodes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from stepscore.runs.journal import Entry, Journal
 from stepscore.types import Usage
 
 IN_FLIGHT = 2
-"""Episodes in flight at a model in process: it scores one while the frames of the next are decoded."""
+"""Episodes in flight with an in-process model, which scores one while the next is decoded."""
 
 MAX_WORKERS = 4096
-"""Most episodes in flight in one process, and most processes."""
+"""Largest number of episodes in flight in one process, and of processes."""
 
 
 def check_workers(workers: int) -> None:
@@ -28,7 +28,7 @@ def check_workers(workers: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FinishedEpisode:
-    """A finished episode: whether its judgement was in the journal, why it has none, and the usage of its calls."""
+    """A finished episode: whether the journal already had its judgement, its error if any, and its usage."""
 
     episode_id: str
     reused: bool
@@ -40,9 +40,9 @@ class FinishedEpisode:
 class Work:
     """The work of one start of a run.
 
-    ``episodes`` may be a lazy listing of ``count``. ``entries`` is the journal's content at the start. ``chain``
-    answers requests in this process, and ``options`` are for the chains of workers. ``on_done`` is called after each
-    episode, in the calling thread.
+    ``episodes`` may be a lazy listing of ``count`` episodes. ``entries`` is the journal's content at the
+    start. ``chain`` answers requests in this process; workers build their chains from ``options``.
+    ``on_done`` is called after each episode, in the calling thread.
     """
 
     episodes: Iterable[Episode]
@@ -58,19 +58,19 @@ class Work:
 
 
 class Engine(Protocol):
-    """Does the work of a run in this process, in several, or on a cluster, with the same results."""
+    """Executes a run in this process, in several processes or on a cluster, with identical results."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The engine's name."""
 
     @property
     def workers(self) -> int | None:
-        """Episodes in flight, or processes that judge; ``None`` if a cluster decides. Kept in ``run.json``."""
+        """Number of episodes in flight or of processes; ``None`` if a cluster decides. Stored in ``run.json``."""
 
     def run(self, work: Work) -> None:
         """Judge the episodes that are not in the journal.
 
         Raises:
-            BudgetError: The budget is spent. Episodes in flight were finished if they had their answers.
+            BudgetError: The budget is exhausted. Episodes in flight were finished if all their answers had arrived.
         """

@@ -1,4 +1,4 @@
-"""Episodes that count once: judged alike in several runs, or copies that a deterministic simulator made."""
+"""Find duplicates: episodes judged in several runs, and copies made by a deterministic simulator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 SAME_CURVE = 1e-3
-"""Largest distance of two equal curves: another batch size or library changes a model's scores slightly."""
+"""Largest difference between curves that count as equal; batch size and library versions change scores slightly."""
 
 EpisodeRow = Mapping[str, Any]
 EpisodeCurve = tuple[FloatArray, FloatArray]
@@ -25,12 +25,12 @@ def distinct_runs(runs: Iterable[Run]) -> list[Run]:
 
 
 def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]) -> list[int]:
-    """Return the places of episodes that another run judged alike under the same protocol.
+    """Return the indices of episodes that another run judged the same way under the same protocol.
 
     If an episode failed in one run, the failed row is the repeated one.
 
     Raises:
-        OptionError: An episode has another curve or success score under the same protocol in another run.
+        OptionError: Two runs have different curves or success scores for an episode under the same protocol.
     """
     shared = _shared_fingerprints(rows)
     kept: dict[Hashable, list[int]] = defaultdict(list)
@@ -57,7 +57,7 @@ def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]
 
 
 def _shared_fingerprints(rows: Sequence[EpisodeRow]) -> set[str | None]:
-    """Return fingerprints that several episodes of one run share: files with many episodes, or without video."""
+    """Return fingerprints shared by several episodes of one run (files with many episodes, or no video)."""
     counts = Counter((row["run"], row["fingerprint"]) for row in rows)
     return {None, *(fingerprint for (_, fingerprint), n in counts.items() if n > 1)}
 
@@ -83,18 +83,19 @@ CHANGED = '"changed_from"'
 """Metadata key of an episode made from another by a perturbation."""
 
 FEWEST_VALUES = 3
-"""Distinct values, not in whole percent, that two trials do not share by chance."""
+"""Number of distinct values, other than whole percentages, that rules out a coincidence between two trials."""
 
 
 def copied_trials(
     rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve], without: Collection[int] = ()
 ) -> list[int]:
-    """Return the places of trials that copy another trial of the same policy in the same scene.
+    """Return the indices of trials that are copies of another trial of the same policy in the same scene.
 
-    Copies have the same recording (fingerprint), or the same number of frames and bitwise the same curve,
-    with values too fine to agree by chance, from a judge that gives other episodes of that length other
-    curves. Their success labels do not differ. Trials without a scene, and changed episodes, are never
-    copies. ``without`` are places to ignore.
+    Two trials are copies if they have the same recording (fingerprint), or the same number of frames and
+    bitwise identical curves. Identical curves count only if their values are too fine to agree by chance, and
+    if the judge gives different curves to other episodes of that length. The success labels of copies do not
+    differ. Trials without a scene and perturbed episodes are never copies. ``without`` lists indices to
+    ignore.
     """
     counted = sorted(set(range(len(rows))) - set(without))
     shown = {i: hash((curves[i][0].tobytes(), curves[i][1].tobytes())) for i in counted}
@@ -113,7 +114,7 @@ def copied_trials(
             alike[where, "curve", (row["n_frames"], shown[i])].append(i)
     found: set[int] = set()
     for members in alike.values():
-        # The one that was judged stands for all.
+        # Keep the copy that was judged.
         found |= set(members) - {min(members, key=lambda i: (rows[i]["error"] is not None, i))}
     return sorted(found)
 
@@ -127,6 +128,6 @@ def copies_note(n: int) -> str:
 
 
 def _is_fine(values: FloatArray) -> bool:
-    """Return whether a curve has values that two recordings do not share by chance."""
+    """Return whether a curve's values are too fine for two recordings to share by chance."""
     known = np.unique(values[~np.isnan(values)])
     return int(np.sum(np.abs(100 * known - np.round(100 * known)) > 1e-6)) >= FEWEST_VALUES

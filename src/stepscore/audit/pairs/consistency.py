@@ -1,6 +1,6 @@
-"""Macro-consistency: do a judge's comparisons fit together, over pairs, triples and whole episodes?
+"""Macro-consistency of a judge's comparisons over pairs, triples and whole episodes.
 
-All numbers come from the judge's own answers, without labels. A scalar curve is consistent by construction.
+All metrics are computed from the judge's answers, without labels. A scalar curve is consistent by construction.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Curves = Mapping[str, tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class Consistency:
-    """How far a judge agrees with itself."""
+    """Metrics of a judge's agreement with itself."""
 
     judge: str
     measures: tuple[Measure, ...]
 
     def value(self, metric: str) -> Estimate:
-        """Return a number by its name."""
+        """Return the value of a metric by its name."""
         return next(one.estimate for one in self.measures if one.metric == metric)
 
 
@@ -63,7 +63,7 @@ def ask_consistency(
     """Run each part of the plan in its own folder; return the runs by name. Existing runs are resumed.
 
     Args:
-        call_options: Its budget covers all parts.
+        call_options: Options for model calls; the budget covers all parts.
         spent_by: Runs whose calls count against the same budget.
     """
     options = call_options or CallOptions()
@@ -79,7 +79,7 @@ def ask_consistency(
 
 
 def _left(options: CallOptions, runs: Sequence[Run]) -> CallOptions:
-    """Return the options with the budget that some runs have left."""
+    """Return the options with the budget reduced by what these runs have spent."""
     spent = [run.info.get("spent", {}).get("total", {}) for run in runs]
     calls, money = options.budget.max_calls, options.budget.max_cost
     if calls is not None:
@@ -99,8 +99,8 @@ def measure_consistency(
     """Measure the consistency of the answers.
 
     Args:
-        runs: From :func:`ask_consistency`.
-        changes: The judge's answer about every pair, by its id.
+        runs: Runs returned by :func:`ask_consistency`.
+        changes: The judge's answer for every pair, by pair id.
     """
     measures = _of_pairs(plan, compared(runs["pairs"]), changes)
     if "triples" in runs:
@@ -182,7 +182,7 @@ def _of_episodes(
 def _curve_agrees(
     plan: ConsistencyPlan, curves: Curves, changes: Mapping[str, float], pairs: Sequence[Pair]
 ) -> Measure:
-    """Return how often the curve of summed hops has the sign of the direct comparison: path independence."""
+    """Return path independence: how often the summed hops and the direct comparison have the same sign."""
     last_s = {one.id: float(one.view(one.main_view).timestamps()[-1]) for one in plan.episodes}
     inside = [pair for pair in pairs if pair.episode in last_s]
     signs = []
@@ -197,7 +197,7 @@ def _curve_agrees(
 
 
 def _curves(run: Run, channel: str) -> Curves:
-    """Return a channel's curves; the only curve of a judge counts as its incremental one."""
+    """Return a channel's curves; a judge with a single curve uses that curve as the incremental channel."""
     table = run.curves()
     if channel not in table.column_names:
         if channel != "incremental" or "progress" not in table.column_names:

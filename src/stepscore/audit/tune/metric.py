@@ -1,7 +1,7 @@
 """Agreement of a trial with labels: one number over the questions posed by the labelled episodes.
 
 All trials answer the same questions, so they can be compared question by question. Unknown answers count as
-wrong, so that no trial wins by answering only what is easy.
+wrong, so that no trial wins by answering only easy questions.
 
 =========================  ========================================================================================
 metric                     definition; what unknown counts as
@@ -35,7 +35,7 @@ from stepscore.types import Estimate, FloatArray
 
 Kind = Literal["subgoal", "success", "progress"]
 UNKNOWN = -1.0
-"""An unknown answer in the arrays of this module."""
+"""Value of an unknown answer in this module's arrays."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Metric:
     """A metric of agreement.
 
     Attributes:
-        kind: The labels it needs.
-        func: Of answers and labels, NaN where undefined; ``None`` for a mean over questions.
+        kind: The kind of labels the metric needs.
+        func: Function of answers and labels, NaN if undefined; ``None`` for a mean over questions.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Outcomes:
     Attributes:
         answers: 1, 0 or -1 (unknown); ranks of scores for AUC; distances for progress.
         labels: 1 or 0; always 0 for progress.
-        known: Share of the questions with an answer.
+        known: Share of questions that were answered.
     """
 
     answers: FloatArray
@@ -71,7 +71,7 @@ class Outcomes:
 
 
 def balanced_share_right(answers: FloatArray, labels: FloatArray) -> float:
-    """Return the mean of the shares right among labels of 1 and of 0; NaN without labels of both."""
+    """Return the mean of the accuracies for labels 1 and 0; NaN unless both labels occur."""
     right, true = answers == labels, labels == 1
     n, positives = len(labels), np.count_nonzero(true)
     if not 0 < positives < n:
@@ -100,10 +100,10 @@ METRICS = {
 
 
 def choose_kind(episodes: Sequence[Episode], metric: str | None, *, subgoals: bool) -> Kind:
-    """Return the kind of label to use: the metric's, else subgoals (if judged), success or progress.
+    """Return the kind of label to use: the metric's kind, else subgoals (if judged), success or progress.
 
     Raises:
-        OptionError: No episode has such a label.
+        OptionError: No episode has a label of that kind.
     """
     if metric is not None and metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
@@ -132,7 +132,8 @@ def is_labelled(episode: Episode, kind: Kind) -> bool:
 def choose_metric(kind: Kind, runs: Sequence[Run]) -> Metric:
     """Return the default metric.
 
-    Balanced accuracy, or AUC for success if trials use different verdict rules (some are calibrated) or none.
+    The default is balanced accuracy. For success labels, AUC is used instead if the trials have no verdict
+    rule or different rules (for example, if only some are calibrated).
     """
     if kind != "success":
         return METRICS["subgoal-balanced-accuracy" if kind == "subgoal" else "progress-mae"]
@@ -167,7 +168,7 @@ def outcomes(metric: Metric, episodes: Sequence[Episode], run: Run, potential: s
 
 
 def value(metric: Metric, given: Outcomes) -> float:
-    """Return the metric; NaN where it is undefined."""
+    """Return the metric's value; NaN if undefined."""
     if metric.func is not None:
         return metric.func(given.answers, given.labels)
     per_question = given.answers if metric.kind == "progress" else given.answers == given.labels
@@ -187,7 +188,7 @@ def estimate(metric: Metric, given: Outcomes) -> Estimate:
 
 
 def difference(metric: Metric, a: Outcomes, b: Outcomes) -> Estimate:
-    """Estimate A's metric minus B's, both taken on every resample."""
+    """Estimate A's metric minus B's, with both computed on the same resamples."""
     resampling: dict[str, Any] = {"clusters": a.scenes, "strata": a.tasks}
     func = metric.func
     if func is not None:
@@ -212,7 +213,7 @@ def _outcomes(episodes: Sequence[Episode], found: Sequence[float], labels: Seque
 
 
 def _ranked(episodes: Sequence[Episode], found: Sequence[float], labels: Sequence[float]) -> Outcomes:
-    """Return scores as ranks from 0; unknown is below all for a success, above all for a failure."""
+    """Return scores as ranks from 0; an unknown score ranks lowest for a success and highest for a failure."""
     plain = _outcomes(episodes, found, labels)
     scores = np.array(found, dtype=np.float64)
     unknown = np.isnan(scores)

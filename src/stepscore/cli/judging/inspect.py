@@ -154,7 +154,7 @@ def _print(contents: dict[str, Any]) -> None:
         markup=True,
     )
     console.print(f"First ids: {'; '.join(contents['first_ids'])}", markup=False)
-    console.print("How it was read:")
+    console.print("Rules used to read the source:")
     for rule in contents["rules"]:
         console.print(f"  {rule}", markup=False)
     tasks = [

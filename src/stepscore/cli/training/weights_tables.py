@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from stepscore.curation import Removal, WeightDistribution, Weighting
 
 EPISODES_PER_END = 5
-"""Episodes printed at either end."""
+"""Number of highest-weighted and of lowest-weighted episodes printed."""
 
 MOST_REMOVED = 20
-"""Removed episodes printed; ``--json`` lists all of them."""
+"""Most removed episodes printed; ``--json`` lists all of them."""
 
 BAR_WIDTH = 40
 """Characters of the histogram's longest bar."""
@@ -26,7 +26,7 @@ _SUCCESS = {True: "yes", False: "no", None: "–"}
 
 
 def how_to_train(weighting: Weighting, command: str | None, file: Path) -> str:
-    """Return the command that trains with the file, or the lines of Python where LeRobot cannot."""
+    """Return the command that trains with the file, or Python code if LeRobot has no command for it."""
     if not weighting.frames.numbered:
         return "The source is not a LeRobot dataset: index and episode_index count the run's episodes by id."
     if command is not None:
@@ -38,7 +38,7 @@ def how_to_train(weighting: Weighting, command: str | None, file: Path) -> str:
 
 
 def how_to_train_static(file: Path) -> str:
-    """Return the options that make LeRobot read static weights, where its version has them."""
+    """Return the options that make LeRobot read static weights, if its version supports them."""
     return (
         "Static weights, for a LeRobot with sample_weighting.type=static (pull request 4222): "
         f"--sample_weighting.type=static --sample_weighting.weights_path={shlex.quote(str(file.resolve()))}"
@@ -69,7 +69,7 @@ def as_row(
 
 
 def print_weights(weighting: Weighting, distribution: WeightDistribution, removal: Removal) -> None:
-    """Print the histogram, shares, the weighting's own figures, and the episodes at both ends."""
+    """Print the histogram, shares, statistics of the weighting, and highest- and lowest-weighted episodes."""
     console = out()
     frames = weighting.frames
     name_and_form = " ".join(dict.fromkeys((weighting.method, weighting.form)))
@@ -89,7 +89,7 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, remova
 def weight_tables(
     weighting: Weighting, distribution: WeightDistribution, removal: Removal
 ) -> list[PrintedTable]:
-    """Return the histogram, the shares with the weighting's own figures, the ends and what is removed."""
+    """Return tables of the histogram, statistics, highest and lowest weights, and removed episodes."""
     episodes = [*_episodes(distribution, removal), *_removed(removal)]
     return [_histogram(distribution), _shares(weighting, distribution), *episodes]
 
@@ -150,7 +150,7 @@ def _shares(weighting: Weighting, distribution: WeightDistribution) -> PrintedTa
 
 
 def _gone(removal: Removal) -> list[TableRow]:
-    """Return the removed episodes as rows: nothing is weighted down as much as they are."""
+    """Return the removed episodes as table rows."""
     return [
         TableRow(
             (text_cell(e.id), text_cell("removed"), number_cell(0.0, ".2f"), text_cell(_SUCCESS[e.success]))
@@ -162,7 +162,7 @@ def _gone(removal: Removal) -> list[TableRow]:
 def _episodes(distribution: WeightDistribution, removal: Removal) -> list[PrintedTable]:
     known = [episode for episode in distribution.episodes if episode.mean == episode.mean]
     if len({round(episode.mean, 3) for episode in known}) == 1:
-        return []  # No end is up: a filter gives every episode that it keeps the same weight.
+        return []  # A filter gives all kept episodes the same weight, so none ranks highest.
     rows = tuple(
         TableRow(
             (

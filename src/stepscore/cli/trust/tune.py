@@ -112,7 +112,9 @@ def tune(
                 on_done=bars.advance,
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what was judged is kept in {out}; the same command goes on.") from None
+        raise KeyboardInterrupt(
+            f"Completed judgements are kept in {out}. Rerun the same command to resume."
+        ) from None
     tuned = tuned.with_command(_command(source, name, judge_flags, source_flags, tuned.winner))
     written = tuned.write(out)
     print_result(form, tune_tables(tuned), tuned.to_dict(), csv_rows=tuned.rows(), notes=[tuned.verdict()])

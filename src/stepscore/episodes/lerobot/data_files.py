@@ -21,17 +21,17 @@ from stepscore.errors import EpisodeError, VideoError
 
 SUCCESS, LANGUAGE = "next.success", "language_persistent"
 _BATCH_ROWS = 256
-"""Rows read at a time, so that a long language column is never in memory as a whole."""
+"""Number of rows read at a time, so that a long language column is never loaded as a whole."""
 
 
 class LabelColumns(NamedTuple):
     """The label columns of one episode.
 
     Attributes:
-        success: Whether ``next.success`` was true in some frame; NaN where it was never stated.
-        success_at_end: Whether it was true in the last frame that states it.
-        subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text), NaN and
-            empty where the row has none.
+        success: Whether ``next.success`` was true in any frame; NaN if the column is always null.
+        success_at_end: Whether ``next.success`` was true in the last frame that has a value.
+        subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text), with NaN or an
+            empty text for a missing value.
     """
 
     success: float = math.nan
@@ -40,7 +40,7 @@ class LabelColumns(NamedTuple):
 
 
 def read_label_columns(path: Path, columns: Sequence[str]) -> Mapping[int, LabelColumns]:
-    """Read label columns by episode from one data file; cached for the next episode."""
+    """Read the label columns of all episodes in a data file; the result is cached for the next episode."""
     return _label_columns(path, check_regular(path, EpisodeError).st_mtime_ns, tuple(columns))
 
 
@@ -166,7 +166,7 @@ def _image_bytes(cell: object) -> bytes:
 
 
 class RowGroup(NamedTuple):
-    """Rows of an episode in one row group: ``rows`` of them from ``row`` on, the first being ``frame``."""
+    """An episode's rows in one row group: ``rows`` rows starting at ``row``, the first of which is ``frame``."""
 
     number: int
     row: int
@@ -175,12 +175,12 @@ class RowGroup(NamedTuple):
 
     @property
     def frames(self) -> range:
-        """The frames of the episode that are in it."""
+        """The frames of the episode in this row group."""
         return range(self.frame, self.frame + self.rows)
 
 
 def row_groups(path: Path, mtime_ns: int, episode: int) -> tuple[RowGroup, ...]:
-    """Return where in a data file the frames of an episode are."""
+    """Return the row groups of a data file that hold an episode's frames."""
     groups: list[RowGroup] = []
     frame = 0
     for number, episodes in enumerate(_episodes_of_groups(path, mtime_ns)):
@@ -193,7 +193,7 @@ def row_groups(path: Path, mtime_ns: int, episode: int) -> tuple[RowGroup, ...]:
 
 @lru_cache(maxsize=8)
 def _episodes_of_groups(path: Path, _mtime_ns: int) -> tuple[np.ndarray[Any, np.dtype[np.float64]], ...]:
-    """Return the ``episode_index`` of every row, by row group; kept for the next episode of the file."""
+    """Return the ``episode_index`` of every row, by row group; cached for the file's next episode."""
     with open_parquet(path, VideoError) as file:
         check_size(file, ["episode_index"], path, VideoError)
         columns = [

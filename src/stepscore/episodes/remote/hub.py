@@ -1,7 +1,8 @@
 """Addresses on the Hugging Face Hub: which repository, at which commit.
 
-``user/name`` is ``hf://datasets/user/name``. A branch moves while a dataset is being read, so an address is pinned
-first: ``hf://datasets/user/name@COMMIT``. Listing and reading go on at that commit, in this process and in others.
+``user/name`` is ``hf://datasets/user/name``. A branch can move while a dataset is being read, so an address
+is first pinned to a commit: ``hf://datasets/user/name@COMMIT``. All processes then list and read the dataset
+at that commit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TIMEOUT_S = 30.0
 
 ATTEMPTS = 6
 MAX_WAIT_S = 300.0
-"""Longest wait between two attempts that a server may ask for, in seconds."""
+"""Longest wait between two attempts that a server may request, in seconds."""
 
 _KINDS = {"datasets": "dataset", "spaces": "space", None: "model"}
 _URL = re.compile(
@@ -48,17 +49,17 @@ class HubFolder:
 
     @property
     def name(self) -> str:
-        """The repo id, with the folder in it where it is not all of the repository."""
+        """The repo id, followed by the folder if it is not the repository's root."""
         return f"{self.repo_id}/{self.folder}" if self.folder else self.repo_id
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it is at one commit, which never changes."""
+        """Whether the revision is a commit, which never changes."""
         return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
 
     @property
     def url(self) -> str:
-        """Its URL."""
+        """The folder's URL."""
         prefix = "" if self.kind == "model" else f"{self.kind}s/"
         revision = "" if self.revision is None else f"@{self.revision.replace('/', '%2F')}"
         return f"hf://{prefix}{self.repo_id}{revision}{'/' if self.folder else ''}{self.folder}"
@@ -97,7 +98,7 @@ def is_offline(folder: HubFolder) -> bool:
 
 
 def hub_package(what: str) -> Any:
-    """Return ``huggingface_hub``; the error says which extra brings it."""
+    """Return ``huggingface_hub``; if it is missing, raise an error that names the extra to install."""
     try:
         import huggingface_hub
     except ImportError:
@@ -106,7 +107,7 @@ def hub_package(what: str) -> Any:
 
 
 def refusal(folder: HubFolder, error: Exception) -> SourceError:
-    """Return the error of a dataset that the Hub does not give, in one line."""
+    """Return a one-line error for a dataset that the Hub refused to serve."""
     status = status_of(error)
     code = getattr(error, "headers", {}).get("X-Error-Code", "")
     if code == "RevisionNotFound":
@@ -129,10 +130,10 @@ def refusal(folder: HubFolder, error: Exception) -> SourceError:
 
 
 def wait_before_retry(error: Exception) -> bool | float:
-    """Return whether another attempt may help, or after how many seconds the server wants to be asked again."""
+    """Return whether a retry may help, or the number of seconds the server asks to wait before a retry."""
     status = status_of(error)
     if status is None:
-        # No answer: a lost connection. A wrong name is a ValueError, and offline mode does not end on its own.
+        # No response means a lost connection. Retries help neither a wrong name (ValueError) nor offline mode.
         final = isinstance(error, ValueError | FileNotFoundError)
         return not final and type(error).__name__ != "OfflineModeIsEnabled"
     if status != 429 and status < 500:

@@ -1,4 +1,4 @@
-"""The part of a video file that holds an episode, as a separate mp4: packets are copied, nothing is encoded."""
+"""Cut the part of a video file that holds an episode into a separate mp4, without re-encoding."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class VideoPart(NamedTuple):
     Attributes:
         data: The bytes of an mp4 with one stream.
         codec: libav's name of the codec.
-        n_frames: Frames in it: the episode's, those before it back to a keyframe, and any between.
-        places: Which of them, by presentation time, is each of the episode's frames, (n,).
+        n_frames: Number of frames in the mp4, including those between the preceding keyframe and the episode.
+        places: Position of each of the episode's frames in the mp4, in presentation order, (n,).
     """
 
     data: bytes
@@ -36,7 +36,7 @@ def cut_video(view: VideoView, codecs: tuple[str, ...]) -> VideoPart | str:
     """Copy the packets of an episode, from the keyframe that its first frame needs, into an mp4.
 
     Returns:
-        The part; or why it cannot be copied, in which case its frames must be decoded.
+        The part, or the reason it cannot be copied. In that case its frames must be decoded.
     """
     index, frames = view.frames_in_file()
     if index.counted:
@@ -60,7 +60,7 @@ def cut_video(view: VideoView, codecs: tuple[str, ...]) -> VideoPart | str:
 
 
 def _copy(copied: Iterator[VideoPacket], stream: av.video.stream.VideoStream) -> tuple[bytes, IntArray]:
-    """Return an mp4 with these packets, from time 0 on, and the presentation ticks that they had."""
+    """Return an mp4 of these packets that starts at time 0, and their original presentation ticks."""
     buffer, ticks, start = io.BytesIO(), list[int](), 0
     with av.open(buffer, "w", format="mp4") as output:
         target = output.add_stream_from_template(stream, opaque=True)

@@ -15,7 +15,7 @@ POWER = 0.8
 """Probability of a significant result at the smallest detectable difference."""
 
 Interval = tuple[tuple[float, float], str]
-"""Ends of an interval, and its method, or why they are NaN."""
+"""The ends of an interval, and the method used or the reason the ends are NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,15 @@ class Comparison:
     """Arm A against arm B.
 
     Attributes:
-        p_value: Two-sided; NaN if there is nothing to test.
-        caution: How far the test's level may be off on so few units, as measured; else empty.
-        probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
+        p_value: Two-sided p-value; NaN if there is nothing to test.
+        caution: Warning that the test rejects too often on this few units, with the measured rate; else empty.
+        probability_of_improvement: P(A > B) + P(A = B) / 2, for a pair, or for two episodes of the same stratum.
         smallest_detectable_difference: The true difference that a sample like this detects with probability
-            0.8, at
-        ``alpha = 1 - level``; NaN without spread, or if no outcome of such a sample is significant.
-        n_a: Known episodes of A; pairs if paired.
-        scenes: Number of fixed scenes that it is about; 0 if it generalises to similar scenes.
-        least_p_value: Smallest p-value that such a sample could have; NaN if unknown.
+            0.8 at ``alpha = 1 - level``; NaN without spread, or if no outcome of this sample size is
+            significant.
+        n_a: Number of A's episodes with known values, or of pairs if paired.
+        scenes: Number of fixed scenes the result is limited to; 0 if the result generalises to similar scenes.
+        least_p_value: Smallest p-value possible with this sample size; NaN if unknown.
     """
 
     difference: Estimate
@@ -75,7 +75,7 @@ def build_comparison(
 
     Args:
         samples: One sample of pairs, or the samples of arm A and arm B.
-        improvement: The probability of improvement, a mean over the units; or its value and interval.
+        improvement: The probability of improvement as a mean over the units, or its value and interval.
         withheld: Why the sample is too small for the interval of an improvement; else empty.
     """
     n, total = sum(sample.n for sample in samples), sum(sample.total for sample in samples)
@@ -91,7 +91,7 @@ def build_comparison(
         p_value=significance.p_value,
         test=significance.test,
         probability_of_improvement=Estimate(chance, *ends, n, clusters, coverage, note),
-        # No difference, however large, is detected where no outcome could reach the level.
+        # If no outcome can reach the level, no difference is detectable, however large.
         smallest_detectable_difference=math.nan if least_p_value >= round(1 - level, 12) else detectable,
         n_a=samples[0].n,
         n_b=samples[-1].n,
@@ -105,8 +105,8 @@ def build_comparison(
 def bonett_price_interval(won: int, lost: int, pairs: int, level: float) -> Interval:
     """Return the interval of a difference of paired rates (Bonett and Price 2012).
 
-    ``d +- z SE`` after adding one pair won and one pair lost; see :func:`paired_rates_error`. It has a width
-    even if no pair differs.
+    ``d +- z SE`` after adding one pair won and one pair lost; see :func:`paired_rates_error`. The interval
+    has a positive width even if no pair differs.
     """
     from scipy.special import ndtri
 
@@ -125,7 +125,7 @@ def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, leve
     """Return the interval of a difference of independent rates (Newcombe 1998, method 10).
 
     From the Wilson intervals of both, ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)`` and ``hi = d +
-    sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``. Sample sizes may be effective ones.
+    sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``. Effective sample sizes are allowed.
     """
     from scipy.special import ndtri
 
@@ -142,7 +142,7 @@ def difference_interval(
 ) -> Interval:
     """Return the interval of a mean difference: cluster-robust t with clusters, else BCa bootstrap.
 
-    ``withheld`` says why the sample is too small for one, if it is.
+    Without an interval, ``withheld`` gives the reason that the sample is too small.
     """
     if withheld:
         return NO_INTERVAL, withheld
@@ -154,9 +154,10 @@ def difference_interval(
 
 
 def detectable_difference(error: float, df: float, level: float) -> float:
-    """Return ``(t_(1 - alpha/2) + t_power) SE``, detected with probability 0.8 at ``alpha = 1 - level``.
+    """Return ``(t_(1 - alpha/2) + t_power) SE``, the difference detected with probability 0.8.
 
-    NaN if the error is unknown or 0: without spread, a sample does not show what it could detect.
+    The test's level is ``alpha = 1 - level``. NaN if the error is unknown or 0, because a sample without
+    spread gives no estimate.
     """
     from scipy.special import stdtrit
 
@@ -166,6 +167,6 @@ def detectable_difference(error: float, df: float, level: float) -> float:
 
 
 def detectable_rate_difference(error: float, level: float) -> float:
-    """Return the same for rates, by normal quantiles; NaN if not even a difference of 1 would be detected."""
+    """Return the detectable difference of rates, by normal quantiles; NaN if it would be above 1."""
     detectable = detectable_difference(error, math.inf, level)
     return detectable if detectable <= 1 else math.nan

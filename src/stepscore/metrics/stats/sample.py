@@ -1,9 +1,9 @@
-"""The sample that is resampled (episodes, or clusters of episodes, within strata), and means over it.
+"""The sample for resampling (episodes or clusters of episodes, within strata), and means over that sample.
 
-Episodes with the same cluster label in a stratum (one scene tried several times, one seed given to two
-policies) are not independent, so the cluster is then the unit. Strata are tasks: which ones are evaluated,
-and how often, is fixed by design and not resampled. Rows are sorted (stratum, cluster, values), so that
-results do not depend on the order in which episodes finished.
+Episodes of a stratum with the same cluster label (one scene tried several times, one seed given to two
+policies) are not independent, so their cluster is the resampling unit. Strata are tasks. The choice of tasks
+and the number of episodes of each are fixed by design and not resampled. Rows are sorted (stratum, cluster,
+values), so that results do not depend on the order in which episodes finished.
 
 Means over strata, differences between arms and shares of pairs won are ``T = sum_i c_i y_i`` with
 coefficients fixed by the design. Written as ``T = value + sum_u t_u`` with contributions ``t_u`` centred
@@ -45,17 +45,17 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Episodes whose values are known."""
+        """Number of episodes with known values."""
         return len(self.unit)
 
     @property
     def units(self) -> int:
-        """Independent units among them."""
+        """Number of independent units among these episodes."""
         return len(self.stratum)
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Episodes in each unit."""
+        """Number of episodes in each unit."""
         return np.bincount(self.unit, minlength=self.units).astype(np.int64)
 
     def totals(self, values: FloatArray) -> FloatArray:
@@ -69,7 +69,7 @@ class Sample:
 
     @property
     def coverage(self) -> float:
-        """Known over all episodes; NaN without episodes."""
+        """Share of episodes with known values; NaN without episodes."""
         return self.n / self.total if self.total else math.nan
 
 
@@ -130,7 +130,7 @@ def label_codes(
 
 
 def _fixed_order(label: Hashable) -> tuple[bool, float, str]:
-    # GroupLabels of mixed types do not compare with each other; numbers with numbers and text with text do.
+    # Labels of mixed types have no common order, so numbers sort among numbers and text among text.
     number = isinstance(label, (int, float))
     return not number, float(label) if number else 0.0, str(label)  # type: ignore[arg-type]
 
@@ -143,9 +143,9 @@ def is_missing(label: Hashable) -> bool:
 def pool_lonely(stratum: IntArray) -> IntArray:
     """Pool every stratum of a single unit with others, so that each has two units or more.
 
-    A single unit does not show the spread in its stratum. Such strata are pooled into one; a single one joins
-    the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12). The variance then includes
-    differences between the pooled strata, so intervals are conservative.
+    The spread within a stratum cannot be estimated from a single unit. Strata with a single unit are pooled;
+    if there is only one, it joins the smallest other stratum (collapsed strata; Cochran, Sampling Techniques,
+    5A.12). The variance then includes differences between the pooled strata, so intervals are conservative.
     """
     counts = np.bincount(stratum)
     lonely = np.flatnonzero(counts == 1)
@@ -235,10 +235,11 @@ def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -
     totals = sample.totals(values)
     means = np.bincount(stratum, weights=totals) / np.bincount(stratum, weights=sizes)
     deviations = totals - sizes * means[stratum]
-    # Equal values must have no spread: what is left is only rounding.
+    # Equal values have no spread; any remainder is rounding error.
     deviations[np.abs(deviations) <= 1e-12 * sizes * np.max(np.abs(values), initial=0.0)] = 0.0
     contributions = coefficients * deviations
-    # They sum to 0 within a stratum already, unless lonely strata with other coefficients were pooled in it.
+    # Contributions already sum to 0 within a stratum, unless single-unit strata with other coefficients were
+    # pooled.
     contributions -= (np.bincount(stratum, weights=contributions) / np.bincount(stratum))[stratum]
     return LinearStatistic(
         value=math.fsum(coefficients * totals) if sample.n else math.nan,

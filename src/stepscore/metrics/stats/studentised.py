@@ -3,9 +3,9 @@
 A sign-flip test assumes symmetric differences, a permutation test arms of one distribution. If the mean is 0
 but differences are skewed, both reject too often. The bootstrap-t (Efron 1979; Hall 1988) assumes neither: it
 compares ``t = difference / SE`` with the same ratio on resamples about the observed difference, each with its
-own error, and so takes the skewness of t from the data. On few units it rejects symmetric data too often.
-:func:`larger_p_value` therefore reports the larger p-value of both: no more false alarms than the exact test
-if that is exact, and fewer otherwise.
+own error, and so takes the skewness of t from the data. On few units the bootstrap-t rejects symmetric data
+too often. :func:`larger_p_value` therefore reports the larger of the two p-values, which never gives more
+false alarms than the exact test.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ T_DRAWS = 4999
 
 DECIDING, NEAR = 0.05, 0.018
 MORE_DRAWS, MOST_DRAWN_UNITS = 20, 20_000_000
-"""p-values this near to 0.05 are drawn again, with more draws; see :func:`decided`."""
+"""Factor and limit of the extra draws for p-values close to 0.05; see :func:`decided`."""
 
 UNITS_OF_ITS_OWN = 3
-"""Fewest units of a stratum to resample it separately. Of two units, every second resample has one of them
-twice, without spread; with a few such strata, no difference could show.
+"""Smallest number of units for which a stratum is resampled separately. With two units, half of the resamples
+draw the same unit twice and have no spread, so a few such strata would hide any difference.
 """
 
 FALSE_ALARMS = {6: 0.147, 10: 0.103, 20: 0.073}
 """Share of log-normal samples of mean 0 rejected at 5 %, by the number of units: the largest over pairs and
 arms in the table of docs/methods/intervals.md (``python -m benchmarks.tables.false_alarms``)."""
 ENOUGH_UNITS = 30
-"""Number of units from which the p-value needs no caution."""
+"""Smallest number of units for which the p-value carries no warning."""
 
 
 def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0, draws: int = T_DRAWS) -> Significance:
     """Test whether a mean or a difference of means is 0, whatever the shape of its distribution.
 
-    Within every stratum of n units the centred contributions are resampled; a stratum of two draws from all
-    units of its arm, each scaled by ``sqrt(n / (n - 1))`` for its own mean. With ``S*`` their sum and ``V* =
-    sum_s n_s / (n_s - 1) sum_u (t_u* - mean_s*)^2``, ``t* = S* / sqrt(V*)`` is compared with the observed
-    ``t``; the p-value is twice the smaller tail, NaN without spread. A resample without spread counts as the
-    most extreme.
+    The centred contributions are resampled within every stratum of n units. A stratum of two units draws from
+    all units of its arm, each scaled by ``sqrt(n / (n - 1))`` to correct for the estimated mean. With ``S*``
+    their sum and ``V* = sum_s n_s / (n_s - 1) sum_u (t_u* - mean_s*)^2``, ``t* = S* / sqrt(V*)`` is compared
+    with the observed ``t``; the p-value is twice the smaller tail, NaN without spread. A resample without
+    spread counts as the most extreme.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
@@ -57,7 +57,8 @@ def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0, draws: int = 
         p = bootstrap_t_p_value(statistic.contributions, statistic.value / drawn.error, 2 / (T_DRAWS + 1))
         return Significance(p, "bootstrap-t (limit)")
     observed = statistic.value / drawn.error
-    # Resamples that equal the observed arrangement reach it by another order of additions.
+    # A resample equal to the observed arrangement may differ by rounding, because its terms are added in
+    # another order.
     tolerance = 1e-9 * (1 + abs(observed))
     below = above = 0
     for ratios in drawn.ratios:
@@ -72,13 +73,13 @@ def bootstrap_t_interval(
 ) -> tuple[float, float]:
     """Return the differences that the bootstrap-t does not reject; NaN without variation, infinite if none is.
 
-    For samples that are resampled, not for their limit; use the seed of the test.
+    Only for statistics whose samples are resampled, not for the asymptotic limit. Pass the seed of the test.
     """
     drawn = _draw(statistic, seed, draws)
     if drawn is None:
         return math.nan, math.nan
     ratios = np.sort(np.concatenate(list(drawn.ratios)))
-    # The test rejects from the k-th draw of a tail on: k + 1 of them, the observed among them, exceed alpha / 2.
+    # The test rejects if fewer than k draws are in the tail; the observed value counts as one more draw.
     k = math.ceil((1 - level) * (draws + 1) / 2 - 1e-9) - 1
     return (
         statistic.value - drawn.error * float(ratios[-k]),
@@ -114,7 +115,7 @@ def _draw(statistic: LinearStatistic, seed: int, draws: int) -> _Drawn | None:
 
 
 def _sources(groups: list[FloatArray], coefficients: list[float]) -> list[FloatArray]:
-    """Return what each stratum is drawn from: itself, or all strata of its arm (coefficients of one sign)."""
+    """Return the values each stratum draws from: its own, or those of its whole arm (same coefficient sign)."""
     pools = {
         sign: np.concatenate(
             [

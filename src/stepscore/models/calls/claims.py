@@ -1,8 +1,9 @@
-"""Claims: of all who ask the same call at once, one sends it and the others wait for its answer.
+"""Claims: when several callers need the same call, one sends the call and the others wait for the answer.
 
-In one process a :class:`ClaimTable` does this. Between processes that share a cache, a claim is a row beside the
-cached answers: the call's key, its owner, and an expiry time that the owner renews while the call is under way. A
-claim whose owner is dead or has not renewed it is free again, so nobody waits forever; at worst a call is sent twice.
+Within a process, :class:`ClaimTable` holds the claims. Between processes that share a cache, a claim is a row
+next to the cached answers with the call's key, the owner, and an expiry time that the owner extends while the
+call is in progress. A claim becomes free if its owner has died or stopped renewing. No caller waits forever,
+and at worst a call is sent twice.
 """
 
 from __future__ import annotations
@@ -21,46 +22,46 @@ from stepscore.errors import RunError
 from stepscore.models.responses import Response
 
 CLAIM_S = 30.0
-"""Seconds until a claim expires unless it is renewed."""
+"""Seconds until a claim expires without renewal."""
 
 RENEW_S = 8.0
 """Seconds between two renewals."""
 
 MAX_POLL_S = 0.5
-"""Most seconds between two looks at a claim of another process."""
+"""Longest interval, in seconds, between two checks of another process's claim."""
 
 CallOutcome = Response | Exception
-"""How a call ended."""
+"""The result of a call: a response or an exception."""
 
 
 class Waiter(Protocol):
-    """A caller that may have to wait for someone else's call."""
+    """A caller that may have to wait for another caller's request."""
 
     def pause(self) -> None:
-        """Called before it waits."""
+        """Called before the caller starts to wait."""
 
     def resume(self) -> None:
-        """Called when it continues, before any other coroutine runs."""
+        """Called when the caller continues, before any other coroutine runs."""
 
 
 @dataclass(eq=False)
 class _Claim:
-    """A call under way: who sends it, and who waits for it."""
+    """A call in progress, with its sender and its waiters."""
 
     holder: object
     waiting: list[tuple[asyncio.Future[CallOutcome | None], Waiter | None]] = field(default_factory=list)
 
 
 class ClaimTable:
-    """Claims within one process, used in one event loop."""
+    """Claims within one process and one event loop."""
 
     def __init__(self) -> None:
         self._claims: dict[str, _Claim] = {}
 
     async def claim(self, key: str, waiter: Waiter | None = None, holder: object = None) -> Response | None:
-        """Claim a key and return ``None``; if another holds it, return or raise the outcome of that call.
+        """Claim a key and return ``None``; if the key is taken, return or raise the outcome of that call.
 
-        A claim released without an outcome (its holder was cancelled) passes to the next who waits.
+        A claim released without an outcome (the holder was cancelled) passes to the next waiter.
         """
         while (held := self._claims.get(key)) is not None:
             if waiter is not None:
@@ -76,14 +77,14 @@ class ClaimTable:
         return None
 
     def release(self, key: str, outcome: CallOutcome | None, holder: object = None) -> bool:
-        """End a claim; return ``False`` and leave it if another holds it by now."""
+        """End a claim; if another holder has it by now, leave the claim unchanged and return ``False``."""
         held = self._claims.get(key)
         if held is None or held.holder is not holder:
             return False
         del self._claims[key]
         for future, waiter in held.waiting:
             if waiter is not None:
-                waiter.resume()  # now, not when its coroutine runs: its batch group must not be sent without it
+                waiter.resume()  # immediately, so that the batch group is not sent without this waiter
             if not future.done():
                 future.set_result(outcome)
         return True
@@ -93,12 +94,12 @@ class ClaimTable:
         return [key for key, claim in self._claims.items() if claim.holder is holder]
 
     def give(self, key: str, holder: object) -> None:
-        """Give a claim to another holder."""
+        """Transfer a claim to another holder."""
         if (held := self._claims.get(key)) is not None:
             held.holder = holder
 
     async def settled(self) -> None:
-        """Wait until all calls now under way have ended."""
+        """Wait until all calls currently in progress have ended."""
         ends = []
         for claim in self._claims.values():
             future: asyncio.Future[CallOutcome | None] = asyncio.get_running_loop().create_future()
@@ -114,16 +115,16 @@ class SharedClaims(Protocol):
         """Claim a key or renew a claim; ``False`` if another owner holds it."""
 
     def release(self, key: str, owner: str) -> None:
-        """Give a claim back."""
+        """Release a claim."""
 
 
 def new_owner() -> str:
-    """Return a unique name for one user of a cache: its machine, process and a random number."""
+    """Return a unique owner name for a user of a cache, made of machine, process and a random number."""
     return f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner is a process of this machine that has ended; ``False`` if that is unknown."""
+    """Return whether an owner was a process on this machine and has ended; ``False`` if unknown."""
     host, _, rest = owner.partition(" ")
     process = rest.partition(" ")[0]
     if host != socket.gethostname() or not process.isdecimal() or len(process) > 9:
@@ -132,16 +133,16 @@ def is_dead(owner: str) -> bool:
 
 
 class HeldClaim:
-    """A claim in the cache, renewed by a task until it is given back."""
+    """A claim in the cache that a task renews until the claim is released."""
 
     def __init__(self, table: SharedClaims, key: str, owner: str) -> None:
         self._table, self._key, self._owner = table, key, owner
         self._renewing = asyncio.create_task(self._renew())
 
     def give_back(self) -> None:
-        """Give the claim back."""
+        """Release the claim."""
         self._renewing.cancel()
-        with suppress(RunError):  # it expires anyway
+        with suppress(RunError):  # the claim expires anyway
             self._table.release(self._key, self._owner)
 
     async def _renew(self) -> None:
@@ -152,7 +153,7 @@ class HeldClaim:
 
 
 async def take_claim(table: SharedClaims, key: str, owner: str, waiter: Waiter | None = None) -> HeldClaim:
-    """Return the claim on a key, after waiting while another process holds it; ``waiter`` is paused meanwhile."""
+    """Claim a key, waiting while another process holds the claim; ``waiter`` is paused during the wait."""
     wait = 0.01
     while not table.claim(key, owner, time.time() + CLAIM_S):
         if waiter is not None:

@@ -1,7 +1,8 @@
-"""Digests of a checkpoint's files: sha256 of every byte, of a large file computed once.
+"""Digests of a checkpoint's files: the sha256 of the whole content, cached for large files.
 
-sha256 reads a gigabyte in about a second. The digest of a large file is remembered in the user's cache folder with
-the file's path, size, inode and times of change to the nanosecond, and computed again when any of them differs.
+Hashing a gigabyte takes about a second. The digest of a large file is cached in the user's cache folder
+together with the file's path, size, inode and modification times in nanoseconds. If any of these differ, the
+digest is computed again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from stepscore.errors import ModelError, StepScoreError
 from stepscore.models.calls.answer_cache import default_path
 
 REMEMBERED_BYTES = 1 << 26
-"""Size from which on the digest of a file is remembered; a smaller one takes less than a tenth of a second."""
+"""Smallest file size for which the digest is cached; hashing less takes under a tenth of a second."""
 SETTLED_S = 2.0
-"""A file changed less than this long ago is not remembered: a change within a tick of the clock would be missed."""
+"""Seconds since the last change before a digest is cached, so that changes within a clock tick are noticed."""
 EDGE = 64 * 1024
 
 
 def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's content; ModelError if it cannot be read, or is no regular file."""
+    """Return the sha256 of a file's content; ModelError if the path is unreadable or not a regular file."""
     status = check_regular(path, ModelError)
     if status.st_size < REMEMBERED_BYTES:
         return digest_of([path])
@@ -38,7 +39,7 @@ def file_digest(path: Path) -> str:
         return known
     digest = digest_of([path])
     if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_S * 1e9:
-        # Where the cache cannot be written, the file is read again next time.
+        # If the cache cannot be written, the file is hashed again next time.
         with suppress(StepScoreError, UnicodeEncodeError):
             write_json(note, {"file": state, "sha256": digest}, make_folder=True)
     return digest
@@ -58,7 +59,7 @@ def _remembered(note: Path, state: Sequence[object]) -> str | None:
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Return the sha256 of the content of files, one after another."""
+    """Return the sha256 of the concatenated content of files."""
     digest = hashlib.sha256()
     block = bytearray(1 << 20)
     view = memoryview(block)
@@ -74,16 +75,16 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def files_digest(paths: Iterable[Path]) -> str:
-    """Return a digest of files by name and content."""
+    """Return a digest of the names and contents of files."""
     lines = "".join(f"{path.name} {file_digest(path)}\n" for path in paths)
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def sampled_digest(paths: Iterable[Path]) -> str:
-    """Return the digest by which checkpoints of version 0.1 name their encoder's weights.
+    """Return the digest that checkpoints of version 0.1 use to identify their encoder's weights.
 
-    sha256 over every file's size and header and the first and last 64 KiB of every tensor; it misses a change in the
-    middle of a large one.
+    The sha256 covers every file's size and header and the first and last 64 KiB of every tensor, so changes
+    in the middle of a large tensor go unnoticed.
     """
     digest = hashlib.sha256()
     for path in paths:

@@ -1,10 +1,10 @@
 """The camera check of a domain gate: was an image taken by a camera that the judge was trained with?
 
-A scene looks much the same from another place, and the scenes' classifier was trained to ignore small changes, so it
-lets other cameras pass on which the judge is wrong. The camera check is a second, smaller classifier of the same
-components: one class for each trained camera, and one for all others. An image passes for a camera if the log-odds
-of its class reach a threshold.
-``python -m stepscore.training.embedded gate-cameras`` trains it.
+A scene looks similar from another camera position, and the scene classifier was trained to ignore small
+changes. Without a second check, images from cameras for which the judge is wrong would pass. The camera check
+is a second, smaller classifier on the same components, with one class for each trained camera and one for all
+others. An image passes for a camera if the log-odds of that camera's class reach a threshold. ``python -m
+stepscore.training.embedded gate-cameras`` trains it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscore.types import FloatArray
 Float32 = NDArray[np.float32]
 ARRAYS = ("first", "first_bias", "last", "last_bias")
 PREFIX = "camera_"
-"""Before the names of its arrays in the gate's file."""
+"""Prefix of the camera check's array names in the gate's file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class CameraCheck:
 
     Attributes:
         views: The trained cameras.
-        of_scenes: The number of the camera of each of the gate's scenes, (scenes,).
-        first: Weights of the hidden layer, (tokens * k, hidden); then a GELU.
-        first_bias: Its biases, (hidden,).
-        last: Weights of the cameras' logits, and in the last column of "another camera", (hidden, views + 1).
-        last_bias: Their biases, (views + 1,).
-        thresholds: Log-odds from which on an image is of the camera, (views,).
-        facts: How it was trained: counts, seed, shares refused.
+        of_scenes: Index of the camera of each of the gate's scenes, (scenes,).
+        first: Weights of the hidden layer, (tokens * k, hidden), which is followed by a GELU.
+        first_bias: Biases of the hidden layer, (hidden,).
+        last: Weights of the cameras' logits, (hidden, views + 1); the last column is "another camera".
+        last_bias: Biases of the logits, (views + 1,).
+        thresholds: Smallest log-odds at which an image is attributed to the camera, (views,).
+        facts: Facts about its training: counts, seed, shares of rejected images.
     """
 
     views: tuple[str, ...]
@@ -54,15 +54,15 @@ class CameraCheck:
         return class_log_odds((hidden @ self.last + self.last_bias).astype(np.float64))
 
     def scenes_seen(self, components: Float32) -> NDArray[np.bool_]:
-        """Return for which scenes each image is of their camera, shape (n, scenes)."""
+        """Return whether each image was taken by the camera of each scene, shape (n, scenes)."""
         return np.asarray((self.log_odds(components) >= self.thresholds)[:, self.of_scenes])
 
     def tensors(self) -> dict[str, NDArray[np.float16]]:
-        """Return its arrays as they are stored in the gate's file."""
+        """Return the arrays as stored in the gate's file."""
         return {PREFIX + name: getattr(self, name).astype(np.float16) for name in ARRAYS}
 
     def metadata(self) -> dict[str, Any]:
-        """Return the rest of it as JSON values."""
+        """Return everything except the arrays as JSON values."""
         return {
             "views": list(self.views),
             "of_scenes": self.of_scenes.tolist(),
@@ -72,7 +72,7 @@ class CameraCheck:
 
 
 def read_camera_check(tensors: Mapping[str, Float32], metadata: Mapping[str, Any]) -> CameraCheck:
-    """Return the unchecked camera check of stored arrays; KeyError or ValueError for a missing or wrong part."""
+    """Build an unchecked camera check from stored arrays; KeyError or ValueError if a part is missing or wrong."""
     return CameraCheck(
         tuple(str(view) for view in metadata["views"]),
         np.array(metadata["of_scenes"], dtype=np.int64),
@@ -104,12 +104,12 @@ def check_cameras(check: CameraCheck, components: int, scenes: int) -> None:
 
 
 def gelu(x: Float32) -> Float32:
-    """Return the GELU, in its tanh form."""
+    """Return the GELU in its tanh approximation."""
     return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), np.float32)
 
 
 def class_log_odds(logits: FloatArray) -> FloatArray:
-    """Return the log-odds of each class but the last, shape (n, classes - 1)."""
+    """Return the log-odds of each class except the last, shape (n, classes - 1)."""
     count = logits.shape[1] - 1
     return np.stack([logits[:, c] - _logsumexp(np.delete(logits, c, 1)) for c in range(count)], axis=1)
 

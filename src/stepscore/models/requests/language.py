@@ -28,7 +28,7 @@ from stepscore.models.tagged import plain
 from stepscore.types import FloatArray
 
 BLOCK_MARKUP = 10
-"""Tokens around a block of frames in Qwen3-VL: its timestamp, and a mark at either end."""
+"""Tokens around a block of frames in Qwen3-VL: a timestamp, a start marker and an end marker."""
 
 MIN_ANSWER_CHARS, CHARS_PER_TOKEN = 65_536, 16
 """An answer is cut to this many characters per requested token, but not below the minimum. Judges search it with
@@ -41,15 +41,15 @@ class Generate(PromptRequest[Answer]):
 
     Attributes:
         prompt: The prompt.
-        max_tokens: Length at which to stop.
+        max_tokens: Number of tokens after which generation stops.
         temperature: 0 for greedy decoding.
         top_p: Share of probability to sample from.
-        seed: For servers that take one.
+        seed: Random seed, for servers that accept one.
         json: Ask for a JSON object if the model supports it.
-        repeat: Number among several equal requests, each of which is asked and cached.
+        repeat: Index among identical requests, each of which is sent and cached separately.
         top_k: Number of most likely tokens to sample from; ``None`` for all.
-        top_logprobs: Number of most likely tokens whose log-probabilities are returned at every token.
-        schema: The form of the answer, if the model supports it; ``None`` for any text.
+        top_logprobs: Number of most likely tokens to return log-probabilities for at each position.
+        schema: Schema of the answer, if the model supports schemas; ``None`` for free text.
     """
 
     max_tokens: int = 512
@@ -68,16 +68,16 @@ class Generate(PromptRequest[Answer]):
     writes_text = True
 
     def token_bound(self) -> tuple[int, int]:
-        """Return upper bounds of its tokens; a hosted API bills a schema as part of the prompt."""
+        """Return upper bounds of the tokens; a hosted API bills the schema as part of the prompt."""
         stated = 0 if self.schema is None else len(json.dumps(object_schema(self.schema)))
         return super().token_bound()[0] + stated, self.max_tokens
 
     def unknown(self, text: str = "") -> Answer:
-        """Return this text."""
+        """Return an answer that holds only this text."""
         return Answer(text)
 
     def checked(self, response: Answer) -> Answer | None:
-        """Return the answer with only what was asked for."""
+        """Return the answer without anything that was not requested."""
         longest = max(MIN_ANSWER_CHARS, CHARS_PER_TOKEN * self.max_tokens)
         if not isinstance(response.text, str) or len(response.text) > longest:
             return None
@@ -118,12 +118,12 @@ class Score(PromptRequest[Scores]):
         return super().token_bound()[0], 1
 
     def unknown(self, text: str = "") -> Scores:
-        """Return censored scores."""
+        """Return scores in which every candidate is censored."""
         n = len(self.candidates)
         return Scores((0.0,) * n, (True,) * n)
 
     def checked(self, response: Scores) -> Scores | None:
-        """Return the scores; a censored number is a bound, and none is above 0."""
+        """Return the scores; a value that is not a log-probability becomes a censored 0."""
         n = len(self.candidates)
         if len(response.logprobs) != n or len(response.censored) != n:
             return None
@@ -137,7 +137,7 @@ class Score(PromptRequest[Scores]):
 
 
 class Stream(Protocol):
-    """A live video that a model in process scores; from ``open_stream``."""
+    """A live video scored by an in-process model; created by ``open_stream``."""
 
     def append(self, clip: Clip) -> None:
         """Append frames."""
@@ -168,7 +168,7 @@ class _VideoRequest(TypedRequest[PrefixScores]):
         return PrefixScores(np.full(self.shape, np.nan))
 
     def checked(self, response: PrefixScores) -> PrefixScores | None:
-        """Return the scores; one above 0 is unknown."""
+        """Return the scores, with NaN for log-probabilities above 0."""
         if response.logprobs.shape != self.shape or response.logprobs.dtype.kind != "f":
             return None
         values = np.asarray(response.logprobs, dtype=np.float64)
@@ -180,13 +180,14 @@ class _VideoRequest(TypedRequest[PrefixScores]):
 class ScorePrefixes(_VideoRequest):
     """Log-probability of each candidate after growing prefixes of one video, under one or more prompts.
 
-    For every length k and prompt s the model reads prompt s with the first ``lengths[k]`` frames of ``video`` in the
-    place of its :class:`VideoPrefix`. The response holds the candidates' log-probabilities as the next token.
+    For every length k and prompt s, the model reads prompt s with the first ``lengths[k]`` frames of
+    ``video`` in place of the prompt's :class:`VideoPrefix`. The response holds the candidates'
+    log-probabilities as the next token.
 
     Attributes:
-        video: The frames, sampled once for the whole episode, so that prefixes share them.
+        video: The frames, sampled once for the whole episode so that all prefixes share them.
         lengths: Number of frames in each prefix.
-        prompts: One per instruction or question, alike up to the video.
+        prompts: One per instruction or question; all are identical up to the video.
         candidates: Words to score, one token each, the leading space included (``" True"``).
     """
 
@@ -228,8 +229,8 @@ class ScorePrefixes(_VideoRequest):
 class ScoreStream(_VideoRequest):
     """Append the frames of ``video`` to a live video, then score each candidate as the next token after each prompt.
 
-    The answer depends on earlier frames, so it is recorded and counted, but never cached. ``stream`` is from the
-    ``open_stream`` of a model in process; ``prompts`` are alike up to the video.
+    The answer depends on earlier frames, so it is recorded and counted, but never cached. ``stream`` comes
+    from an in-process model's ``open_stream``; ``prompts`` are identical up to the video.
     """
 
     stream: Stream
@@ -246,7 +247,7 @@ class ScoreStream(_VideoRequest):
         return len(self.prompts), 1, len(self.candidates)
 
     def plain_fields(self) -> dict[str, Any]:
-        """Return its fields except the stream as JSON values."""
+        """Return the fields, except the stream, as JSON values."""
         return {name: plain(getattr(self, name)) for name in ("video", "prompts", "candidates")}
 
     def as_text(self) -> str:

@@ -23,11 +23,11 @@ class TypedRequest(Tagged, Generic[R]):
     """A request with a response of type ``R``.
 
     Attributes:
-        response: That type.
-        shown: Names of the fields that hold images and videos, or prompts with them.
-        unanswered: The message about a model that does not answer such requests.
-        cached: Whether the answer depends only on the request, so that it is cached.
-        writes_text: Whether the model decides the length of the answer; others have a known number of tokens.
+        response: The response type ``R``.
+        shown: Names of the fields that hold images, videos, or prompts that contain them.
+        unanswered: The error message for a model that does not support this type of request.
+        cached: Whether the answer depends only on the request and can therefore be cached.
+        writes_text: Whether the model decides the length of the answer; otherwise the number of tokens is known.
     """
 
     response: ClassVar[type[Response]]
@@ -37,23 +37,23 @@ class TypedRequest(Tagged, Generic[R]):
     writes_text: ClassVar[bool] = False
 
     def media(self) -> list[Media]:
-        """Return its images and videos, in order."""
+        """Return the request's images and videos, in order."""
         return [part for name in self.shown for part in _media(getattr(self, name))]
 
     def refs(self) -> list[MediaRef]:
-        """Return those of its images and videos that are not decoded."""
+        """Return the request's images and videos that are not decoded yet."""
         return [part for part in self.media() if isinstance(part, MediaRef)]
 
     def resolved(self, decode: Decode) -> Self:
-        """Return it with decoded frames in place of names."""
+        """Return the request with references replaced by decoded frames."""
         return replace(self, **{name: _resolved(getattr(self, name), decode) for name in self.shown})
 
     def words(self) -> list[str]:
-        """Return all its texts."""
+        """Return all texts of the request."""
         return []
 
     def as_text(self) -> str:
-        """Return it as readable text, with images as their names."""
+        """Return the request as readable text, with images replaced by their names."""
         raise NotImplementedError
 
     def token_bound(self) -> tuple[int, int]:
@@ -61,21 +61,22 @@ class TypedRequest(Tagged, Generic[R]):
         return 0, 0
 
     def token_estimate(self, image_tokens: int, frames_per_block: int) -> tuple[int, int]:
-        """Return an estimate of its input tokens and a bound of its output tokens; a token is four bytes of text.
+        """Estimate the input tokens, at four bytes of text per token, and bound the output tokens.
 
-        A model that reads blocks of frames of a video's prefix as one image has ``frames_per_block`` above 1.
+        ``frames_per_block`` is above 1 for a model that reads several frames of a video prefix as one image.
         """
         return image_tokens, 0
 
     def unknown(self, text: str = "") -> R:
-        """Return the response in which nothing is known; ``text`` is the text of a generated one."""
+        """Return a response with all values unknown; ``text`` becomes the text of a generated answer."""
         raise NotImplementedError
 
     def check(self, response: object, where: str) -> R:
         """Return a response with unknown in place of impossible values.
 
         Raises:
-            TransientModelError: The model ``where`` returned another type, length or shape than requested.
+            TransientModelError: The model named by ``where`` returned a type, length or shape that was not
+                requested.
         """
         checked = self.checked(response) if isinstance(response, self.response) else None
         if checked is None:
@@ -83,11 +84,11 @@ class TypedRequest(Tagged, Generic[R]):
         return checked
 
     def checked(self, response: Any) -> R | None:
-        """Return a response of the right type as :meth:`check` does; ``None`` if it is not an answer."""
+        """Return a checked response of the right type; ``None`` if it is not a valid answer."""
         raise NotImplementedError
 
     def possible_counts(self, response: Response) -> tuple[int, int]:
-        """Return the token counts of a response, with 0 for one above the request's bound."""
+        """Return the token counts of a response; a count above the request's bound becomes 0."""
         most_in, most_out = self.token_bound()
         read, written = count_of(response.tokens_in), count_of(response.tokens_out)
         return (
@@ -114,13 +115,13 @@ def _resolved(value: Any, decode: Decode) -> Any:
 
 
 def text_bytes(texts: Iterable[str]) -> int:
-    """Return the number of bytes of texts."""
+    """Return the total number of bytes of the texts."""
     return sum(len(text.encode()) for text in texts)
 
 
 @dataclass(frozen=True)
 class PromptRequest(TypedRequest[R]):
-    """A request that is one prompt."""
+    """A request with a single prompt."""
 
     prompt: Prompt
 
@@ -129,7 +130,7 @@ class PromptRequest(TypedRequest[R]):
         return self.prompt.texts()
 
     def as_text(self) -> str:
-        """Return the turns, one a line."""
+        """Return the turns, one per line."""
         return self.prompt.as_text()
 
     def token_bound(self) -> tuple[int, int]:
@@ -138,10 +139,10 @@ class PromptRequest(TypedRequest[R]):
         return self.prompt.text_tokens() + images * MAX_TOKENS_PER_IMAGE, 0
 
     def token_estimate(self, image_tokens: int, frames_per_block: int) -> tuple[int, int]:
-        """Return an estimate of its input tokens and a bound of its output tokens."""
+        """Estimate the input tokens and bound the output tokens."""
         return image_tokens + text_bytes(self.words()) // 4, self.token_bound()[1]
 
     @property
     def video_frames(self) -> int:
-        """Number of frames of all its videos."""
+        """Number of frames in all videos of the prompt."""
         return sum(part.images for part in self.media() if isinstance(part, VideoFrames | DecodedMedia))

@@ -1,4 +1,4 @@
-"""Inputs of Robometer: a prompt's frames as numbered images, each followed by the token at which it is read.
+"""Inputs of Robometer: a prompt's frames as numbered images, each followed by a token that the heads read.
 
 As in the published code: one closed user's turn by the chat template with ``add_vision_id`` (a number before each
 image) and no generation prompt; a video's frames as single images, resized to multiples of a token's side
@@ -25,7 +25,7 @@ from stepscore.models.qwen3vl.prompts import QwenInputs
 
 SPLIT, PREFERENCE, PROGRESS = "<|split_token|>", "<|pref_token|>", "<|prog_token|>"
 SPECIAL_TOKENS = (SPLIT, "<|reward_token|>", PREFERENCE, "<|sim_token|>", PROGRESS)
-"""In this order they were added, and the embedding resized: the rows after those of the base model's tokenizer."""
+"""The added tokens, in the order of their embedding rows after those of the base model's tokenizer."""
 
 MIN_TOKENS, MAX_TOKENS = 4, 16384
 """Fewest and most tokens of an image, as in ``qwen_vl_utils`` 0.0.14."""
@@ -33,14 +33,14 @@ MIN_TOKENS, MAX_TOKENS = 4, 16384
 
 @dataclass(frozen=True, eq=False)
 class ReadRequest:
-    """The inputs of one request, and the positions of the tokens at which its heads read."""
+    """The inputs of one request, and the positions of the tokens that the heads read."""
 
     inputs: Mapping[str, Tensor]
     positions: tuple[int, ...]
 
     @property
     def tokens(self) -> int:
-        """Number of its tokens."""
+        """Number of tokens in the request."""
         return int(self.inputs["input_ids"].shape[1])
 
 
@@ -54,10 +54,11 @@ class RobometerInputs:
     max_pixels: int | None = None
 
     def read(self, prompt: Prompt, *, preference: bool) -> ReadRequest:
-        """Return the inputs of a resolved prompt, whether of one video or of two that are compared.
+        """Return the inputs of a resolved prompt, with one video or with two videos to compare.
 
         Raises:
-            ModelError: Its texts hold special tokens, or it has another number of videos than its kind.
+            ModelError: The prompt's texts contain special tokens, or the number of videos is wrong for this
+                kind of prompt.
         """
         content, images = self._content(prompt, 2 if preference else 1, preference=preference)
         inputs = self._qwen().inputs(split_at_images(self._text(content), images))
@@ -65,7 +66,9 @@ class RobometerInputs:
         wanted = self.tokenizer.convert_tokens_to_ids(PREFERENCE if preference else PROGRESS)
         positions = tuple((ids == wanted).nonzero()[:, 0].tolist())
         if len(positions) != (1 if preference else len(images)):
-            raise ModelError(f"The chat template wrote {len(positions)} of the tokens at which a head reads.")
+            raise ModelError(
+                f"The chat template wrote {len(positions)} tokens for the heads, not one for each image or pair."
+            )
         return ReadRequest(inputs, positions)
 
     def _qwen(self) -> QwenInputs:
@@ -81,7 +84,7 @@ class RobometerInputs:
     def _content(
         self, prompt: Prompt, videos: int, *, preference: bool
     ) -> tuple[list[dict[str, str]], list[DecodedMedia]]:
-        """Return the parts of the one turn as a chat template takes them, and the images in order."""
+        """Return the parts of the single turn in the form a chat template expects, and the images in order."""
         parts = [part for turn in prompt.turns for part in turn.parts]
         media = [part for part in parts if not isinstance(part, str)]
         if len(media) != videos or len(prompt.turns) != 1 or prompt.turns[0].role != "user":
@@ -110,7 +113,7 @@ class RobometerInputs:
 
 
 def qwen3vl_text(content: Sequence[Mapping[str, str]]) -> str:
-    """Return one user's turn as the template of Qwen3-VL writes it with ``add_vision_id``."""
+    """Return one user turn, formatted like Qwen3-VL's chat template with ``add_vision_id``."""
     texts, image = [], 0
     for part in content:
         if part["type"] == "image":
@@ -158,15 +161,16 @@ def batched(requests: Sequence[ReadRequest]) -> dict[str, Tensor]:
 
 
 def add_special_tokens(tokenizer: Any, rows: int, name: str) -> None:
-    """Give a tokenizer the five tokens where it lacks them, and check that each has its own row.
+    """Add the five tokens to a tokenizer that lacks them, and check that each has a separate embedding row.
 
     Args:
-        tokenizer: The checkpoint's, or that of its base model, which lacks them.
-        rows: Rows of the embedding.
+        tokenizer: The checkpoint's tokenizer, or the base model's, which lacks these tokens.
+        rows: Number of rows of the embedding.
         name: The model string, for messages.
 
     Raises:
-        ModelError: It knows some of them and not others, has them in another order, or is another model's tokenizer.
+        ModelError: The tokenizer has only some of the tokens, has them in another order, or belongs to
+            another model.
     """
     known = [token for token in SPECIAL_TOKENS if token in tokenizer.get_vocab()]
     if known and len(known) < len(SPECIAL_TOKENS):

@@ -1,8 +1,8 @@
-"""Regular patterns: what a schema's answers look like, as a regular expression and as an automaton over bytes.
+"""Regular patterns of a schema's answers, as a regular expression and as an automaton over bytes.
 
-A text, a digit, any character but some, one after another, one of several, and as often as wanted are enough. Each
-writes itself as a regular expression that Python's ``re`` and the servers' engines read alike, and adds itself to a
-nondeterministic automaton (:class:`Nfa`).
+There are six patterns: a fixed text, a digit, a character class, a sequence, an alternative and a repetition.
+Each can be written as a regular expression that Python's ``re`` and the servers' engines read the same way,
+and can be added to a nondeterministic automaton (:class:`Nfa`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 Arc = tuple[int, int, int]
-"""The lowest and the highest byte that an arc reads, and the state it leads to."""
+"""The lowest and the highest byte that an arc accepts, and its target state."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Nfa:
         return len(self.arcs) - 1
 
     def add_arc(self, start: int, low: int, high: int, end: int | None = None) -> int:
-        """Add an arc for the bytes ``low`` to ``high``; return the state it leads to, a new one unless given."""
+        """Add an arc for the bytes ``low`` to ``high``; return its target, a new state unless ``end`` is given."""
         end = self.add_state() if end is None else end
         self.arcs[start].append((low, high, end))
         return end
 
     def distances(self, end: int) -> list[int]:
-        """Return the fewest bytes from each state to ``end``."""
+        """Return the smallest number of bytes from each state to ``end``."""
         back: list[list[tuple[int, int]]] = [[] for _ in self.arcs]
         for state, (arcs, jumps) in enumerate(zip(self.arcs, self.jumps, strict=True)):
             for _, _, target in arcs:
@@ -69,10 +69,10 @@ class Pattern(Protocol):
     """A set of texts."""
 
     def regex(self) -> str:
-        """Return it as a regular expression, without anchors."""
+        """Return the pattern as a regular expression without anchors."""
 
     def add_to(self, nfa: Nfa, start: int) -> int:
-        """Add it to an automaton after a state; return the state in which it is complete."""
+        """Add the pattern to an automaton after state ``start``; return the state that completes the pattern."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Text:
 
 @dataclass(frozen=True)
 class AnyCharacter:
-    """One character."""
+    """Any character except those in ``but``."""
 
     but: str = "\n"
 
@@ -183,7 +183,7 @@ class OneOfPatterns:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A pattern any number of times, also none."""
+    """A pattern repeated zero or more times."""
 
     part: Pattern
 
@@ -193,7 +193,7 @@ class Repeated:
 
     def add_to(self, nfa: Nfa, start: int) -> int:
         """See :class:`Pattern`."""
-        # A state of its own: others may leave the one before it, and must not be able to come back.
+        # Loop on a new state: other arcs may leave the previous one, and the loop must not lead back to them.
         around = nfa.add_state()
         nfa.jumps[start].append(around)
         nfa.jumps[self.part.add_to(nfa, around)].append(around)
@@ -211,13 +211,13 @@ def _in_brackets(character: str) -> str:
 
 
 DEAD = 0
-"""The state from which no text of the pattern can be reached any more."""
+"""The state from which the pattern can no longer match."""
 
 START = 1
 
 
 class Automaton:
-    """Reads the bytes of a text one by one, and knows whether they are a text of a pattern, or can become one."""
+    """Reads a text byte by byte, and tracks whether the text matches a pattern or still can."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._nfa = Nfa()
@@ -230,7 +230,7 @@ class Automaton:
         self._number(self._closed([0]))
 
     def __len__(self) -> int:
-        """States computed so far."""
+        """Number of states computed so far."""
         return len(self._members)
 
     def row(self, state: int) -> NDArray[np.int32]:
@@ -247,7 +247,7 @@ class Automaton:
         return found
 
     def table(self, states: Iterable[int]) -> NDArray[np.int32]:
-        """Return the table of transitions, in which the rows of these states are computed."""
+        """Return the transition table, with the rows of these states computed."""
         for state in states:
             self.row(state)
         return self._table
@@ -259,7 +259,7 @@ class Automaton:
         return state
 
     def is_end(self, state: int) -> bool:
-        """Return whether the bytes read so far are a text of the pattern."""
+        """Return whether the bytes read so far match the pattern."""
         return self._end in self._members[state]
 
     def is_last(self, state: int) -> bool:
@@ -267,15 +267,15 @@ class Automaton:
         return not self.row(state).any()
 
     def distance(self, state: int) -> int:
-        """Return the fewest bytes that are missing for a text of the pattern."""
+        """Return the smallest number of further bytes needed to match the pattern."""
         return min((self._distances[member] for member in self._members[state]), default=1 << 30)
 
     def accepts(self, text: str) -> bool:
-        """Return whether a text is one of the pattern."""
+        """Return whether a text matches the pattern."""
         return self.is_end(self.advance(START, text.encode("utf-8", "surrogatepass")))
 
     def _closed(self, states: Iterable[int]) -> frozenset[int]:
-        """Return states with all that they lead to without a byte."""
+        """Return the states and all states reachable from them without reading a byte."""
         found, waiting = set(states), list(states)
         while waiting:
             for target in self._nfa.jumps[waiting.pop()]:

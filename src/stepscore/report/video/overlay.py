@@ -1,8 +1,8 @@
-"""One episode's video with its curve growing underneath.
+"""Video of an episode with the progress curve drawn underneath as time passes.
 
-The panel under the frames is drawn twice, without and with everything that depends on time; each frame shows the
-second up to its own timestamp and the first beyond it. A frame costs a copy, not a plot, and memory does not
-grow with the length of the video.
+The panel under the frames is drawn twice: once empty, and once with the complete curve. Each output frame
+combines the complete panel up to the frame's timestamp with the empty panel after that. A frame therefore
+costs a copy instead of a plot, and memory does not grow with the length of the video.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class OverlayPanel(NamedTuple):
     """The drawing under the frames.
 
     Attributes:
-        before: The drawing without anything that depends on time, shape (h, w, 3).
-        after: The complete drawing, of the same shape.
+        before: The drawing without the curve and other time-dependent parts, shape (h, w, 3).
+        after: The complete drawing, same shape.
         start_x: Pixel column of second 0.
-        second_x: Pixel columns per second.
-        rows: Pixel rows from and to which the cursor goes: those of the curve, where no text is.
-        readout: Pixel row and column of the text with timestamp and progress.
+        second_x: Number of pixel columns per second.
+        rows: First and last pixel row of the cursor, which spans the curve but no text.
+        readout: Pixel row and column at which the timestamp and the progress are written.
     """
 
     before: Frames
@@ -82,7 +82,7 @@ def overlay_frames(episode: EpisodeData, view: View) -> Iterator[Frames]:
 
 
 def draw_panel(episode: EpisodeData) -> OverlayPanel:
-    """Draw the panel under the frames, without and with everything that depends on time."""
+    """Draw the panel under the frames, without and with its time-dependent parts."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -107,7 +107,7 @@ def draw_panel(episode: EpisodeData) -> OverlayPanel:
 def made_panel(
     before: Frames, after: Frames, axes: Axes, duration: float, readout: tuple[int, int]
 ) -> OverlayPanel:
-    """Return the panel of two drawings whose curve is in these axes."""
+    """Return the panel made of two drawings, with the curve in these axes."""
     start, end = (float(axes.transData.transform((x, 0))[0]) for x in (0.0, duration))
     box = axes.get_window_extent()
     rows = (round(len(before) - box.y1), round(len(before) - box.y0))
@@ -115,7 +115,7 @@ def made_panel(
 
 
 def panel_at(panel: OverlayPanel, time: float, *, done: bool) -> Frames:
-    """Return the drawing as revealed at a timestamp, with a line there; all of it if ``done``."""
+    """Return the drawing up to a timestamp, with a cursor line there; the complete drawing if ``done``."""
     x = round(panel.start_x + time * panel.second_x)
     drawing = panel.before.copy()
     end = drawing.shape[1] if done else x + 1
@@ -126,20 +126,20 @@ def panel_at(panel: OverlayPanel, time: float, *, done: bool) -> Frames:
 
 
 def value_at(times: FloatArray, values: FloatArray, time: float) -> float:
-    """Return the height at which the curve is drawn at a time, linear between its points.
+    """Return the value of the curve at a time, interpolated linearly.
 
-    NaN before the first point and next to an unknown one; after the last point that point's value.
+    NaN before the first point and next to an unknown point; constant after the last point.
     """
     if not len(times) or time < times[0] - TIME_TOLERANCE_S:
         return float("nan")
     place = int(np.searchsorted(times, time + TIME_TOLERANCE_S, side="right")) - 1
-    if abs(times[place] - time) <= TIME_TOLERANCE_S:  # a point has its value whatever is next to it
+    if abs(times[place] - time) <= TIME_TOLERANCE_S:  # at a point, neighbours do not matter
         return float(values[place])
     return float(np.interp(time, times, values))
 
 
 def readout(episode: EpisodeData, time: float) -> str:
-    """Return the time and the progress that each curve shows there."""
+    """Return the time and the progress of each curve at that time, as text."""
     with_curve = [judgement for judgement in episode.judgements if len(judgement.times)]
     many = len(with_curve) > 1
     parts = []

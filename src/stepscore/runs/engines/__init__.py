@@ -1,4 +1,4 @@
-"""Engines: what carries out the work of a run, in this process or in others; see :class:`Engine`."""
+"""Engines execute the work of a run, in this process or in others; see :class:`Engine`."""
 
 from stepscore.runs.engines.local import LocalEngine, run_episodes
 from stepscore.runs.engines.processes import ProcessEngine

@@ -1,8 +1,8 @@
-"""The process engine: several processes of this machine judge, each with its own model.
+"""The process engine: judges in several processes on this machine, each with a separate model.
 
-A worker is a new Python process (no fork: threads and GPUs do not survive one). Pickled messages go through its
-standard input and output, and it ends when its input does, that is, with this process. ``worker_process.py`` is its
-side.
+A worker is a new Python process, not a fork, because threads and GPU contexts do not survive a fork. Pickled
+messages go through the worker's standard input and output. The worker exits when its input closes, that is,
+when this process exits. Its side of the protocol is in ``worker_process.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepscore.runs.remote_worker import pack_work
 from stepscore.runs.work import IN_FLIGHT, Work, check_workers
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that set the number of threads of matrix products."""
+"""Environment variables that set the number of threads for matrix products."""
 
 _STOP_S = 5.0
 _MAIN = "from stepscore.runs.engines.worker_process import main; main()"
@@ -35,9 +35,10 @@ _MAIN = "from stepscore.runs.engines.worker_process import main; main()"
 
 @dataclass(frozen=True)
 class ProcessEngine:
-    """Judges in ``workers`` processes of this machine.
+    """Judges in ``workers`` processes on this machine.
 
-    With a model in process each judges two episodes, or groups of them, at a time: it decodes one and scores one.
+    With an in-process model, each worker handles two episodes (or groups of episodes) at a time: it decodes
+    one while it scores the other.
     """
 
     workers: int = 2
@@ -57,7 +58,7 @@ class ProcessPool:
         threads = str(max(1, (os.cpu_count() or 1) // workers))
         self._first = pickle.dumps(list(packed))
         self._processes: list[ProcessHandle] = []
-        # A user's own setting wins. With this process's path, workers can import what it can.
+        # The user's setting takes precedence. Workers get this process's path, so they can import the same modules.
         self._environment = dict.fromkeys(THREAD_VARIABLES, threads) | os.environ
         self._environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
 
@@ -76,14 +77,14 @@ class ProcessPool:
 
 
 class ProcessHandle:
-    """The owner's end of a worker process, made in a running event loop.
+    """The owner's end of a worker process; create it in a running event loop.
 
-    Two threads read and write, so that a worker that does not listen holds up nobody else.
+    Two threads read and write, so that a worker that stops reading does not block the others.
     """
 
     def __init__(self, number: int, environment: dict[str, str], first: bytes) -> None:
         self.number = number
-        # A new session, so that Ctrl-C reaches only the owner, which ends its workers.
+        # A new session, so that Ctrl-C reaches only the owner, which then stops its workers.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN],
             stdin=subprocess.PIPE,
@@ -102,7 +103,7 @@ class ProcessHandle:
 
     @property
     def end(self) -> str:
-        """How the process ended."""
+        """A description of how the process ended."""
         code = self._process.poll()
         if code is None or code >= 0:
             return f"exit code {code}"
@@ -111,17 +112,17 @@ class ProcessHandle:
         return f"killed by signal {-code}"
 
     def send(self, message: ToWorker) -> None:
-        """Send a message; it is dropped if the process has ended."""
+        """Send a message; the message is dropped if the process has ended."""
         self._to_send.put(pickled(message))
 
     async def receive(self) -> Sequence[FromWorker]:
-        """Return the messages that have come, at least one; none if the process has ended."""
+        """Wait for at least one message and return all received; return none if the process has ended."""
         messages = [await self._received.get()]
         while not self._received.empty():
             messages.append(self._received.get_nowait())
         said = [message for message in messages if message is not None]
         if None in messages:
-            if said:  # its last messages count; the end is found at the next call
+            if said:  # return the last messages first; the next call reports the end
                 self._received.put_nowait(None)
             else:
                 await asyncio.to_thread(self.wait)
@@ -144,12 +145,12 @@ class ProcessHandle:
 
     def _read(self, stream: IO[bytes]) -> None:
         message: FromWorker | None
-        with stream, suppress(RuntimeError):  # the event loop is closed: nobody waits for messages
+        with stream, suppress(RuntimeError):  # the event loop is closed, so the messages have no receiver
             while True:
                 try:
                     with exits_as_errors():
                         message = pickle.load(stream)
-                except Exception:  # the process ended, perhaps in the middle of a message
+                except Exception:  # the process ended, possibly in the middle of a message
                     message = None
                 self._loop.call_soon_threadsafe(self._received.put_nowait, message)
                 if message is None:

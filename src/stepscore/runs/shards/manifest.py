@@ -1,4 +1,4 @@
-"""The manifest of a run folder that is divided into shards: ``shards.json``, written by the first shard to start.
+"""The manifest of a sharded run folder: ``shards.json``, written by the first shard to start.
 
 ::
 
@@ -38,7 +38,8 @@ _NEW = re.compile(rf"\.{re.escape(MANIFEST_FILE)}\.[0-9a-f]+\.tmp")
 class Manifest:
     """The division of a run, the same for all shards of a folder.
 
-    ``ids`` is a hash of all ids, ``batch`` the size of undivided batches, ``source`` as the user named it.
+    ``ids`` is a hash of all ids, ``batch`` is the size of batches that stay together, and ``source`` is the
+    source as given by the user.
     """
 
     shards: int
@@ -50,13 +51,13 @@ class Manifest:
 
     @property
     def cut(self) -> tuple[int, int, str, int]:
-        """What decides which episodes are in which shard."""
+        """The values that determine which episodes belong to which shard."""
         return self.shards, self.episodes, self.ids, self.batch
 
 
 @dataclass(frozen=True)
 class ShardContent:
-    """The number of a shard, :attr:`Manifest.cut`, and the ids of its episodes, as its folder keeps them."""
+    """A shard's number, :attr:`Manifest.cut` and episode ids, as stored in the shard's folder."""
 
     index: int
     cut: tuple[int, int, str, int]
@@ -67,9 +68,9 @@ _MANIFEST, _CONTENT = TypeAdapter(Manifest), TypeAdapter(ShardContent)
 
 
 def begin_shard(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: str) -> Path:
-    """Return the folder of a shard; write the manifest of its run, or check that it agrees with the one there.
+    """Return the folder of a shard; write the run's manifest, or check that an existing manifest matches.
 
-    Of shards that start at the same time one writes the manifest, and the others read it.
+    If several shards start at the same time, one writes the manifest and the others read it.
     """
     if find_manifest(run, shard, part, protocol, source) is None:
         _check_new(run)
@@ -102,10 +103,10 @@ def read_manifest(run: Path) -> Manifest | None:
             return None
         if file.stat().st_size or tried == _READ_TRIES - 1:
             break
-        time.sleep(_READ_PAUSE_S)  # another shard is writing it, on a file system without links
+        time.sleep(_READ_PAUSE_S)  # another shard is writing the file, on a file system without links
     content = read_json(file, RunError, max_bytes=MAX_BYTES)
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise RunError(f"{shown(file)} has another format than {FORMAT}, or is from another program.")
+        raise RunError(f"{shown(file)} is not in format {FORMAT}; it may be from another version or program.")
     found: Manifest = _checked(_MANIFEST, content, file)
     if not (1 <= found.shards <= MAX_SHARDS and found.episodes >= 0 and found.batch >= 1):
         raise RunError(f"{shown(file)} is damaged: {found.shards} shards of {found.episodes} episodes.")
@@ -121,13 +122,13 @@ def _checked(schema: TypeAdapter[Any], content: object, file: Path) -> Any:
 
 
 def finished_shards(run: Path, manifest: Manifest) -> set[Shard]:
-    """Return the shards whose last start judged all their episodes."""
+    """Return the shards that have judged all their episodes."""
     shards = [Shard(index, manifest.shards) for index in range(1, manifest.shards + 1)]
     return {shard for shard in shards if (read_info(shard.folder(run)) or {}).get("status") == "finished"}
 
 
 def unmerged_sentence(run: Path) -> str | None:
-    """Return how many shards of a folder are finished and how to merge them; ``None`` if it is not divided."""
+    """Return a sentence on how many shards are finished and how to merge them; ``None`` without shards."""
     if (manifest := read_manifest(run)) is None:
         return None
     finished = len(finished_shards(run, manifest))
@@ -138,7 +139,7 @@ def unmerged_sentence(run: Path) -> str | None:
 
 
 def write_shard_content(folder: Path, shard: Shard, part: Cut) -> None:
-    """Keep the ids of a shard's episodes in its folder, so that a merge can name missing ones."""
+    """Store the ids of a shard's episodes in its folder, so that a merge can list missing episodes."""
     ids = [episode.id for episode in part.episodes]
     content = ShardContent(shard.index, (shard.count, part.total, part.digest, part.batch), ids)
     create_once(folder / SHARD_FILE, json.dumps(asdict(content)) + "\n")
@@ -154,7 +155,7 @@ def read_shard_content(folder: Path) -> ShardContent | None:
 
 
 def _check_new(run: Path) -> None:
-    """Refuse a folder that holds anything except what other shards of it are writing now."""
+    """Raise an error if the folder contains anything except files that its other shards are writing."""
     if not run.exists():
         return
     if (run / "run.json").exists():
@@ -168,7 +169,7 @@ def _check_new(run: Path) -> None:
 
 
 def _check_same(run: Path, mine: Manifest, found: Manifest) -> None:
-    """Refuse a shard whose manifest is not the folder's."""
+    """Raise an error if a shard's manifest differs from the folder's."""
     if found.shards != mine.shards:
         raise RunError(
             f"{shown(run)} is divided into {found.shards} shards, not {mine.shards}. Use --shard I/{found.shards} "

@@ -1,4 +1,4 @@
-"""The reward API: a judge behind Robometer's, OpenAI's and StepScore's own requests."""
+"""The reward API: serves a judge to clients of Robometer, OpenAI or StepScore."""
 
 from stepscore.server.reward_api.app import make_reward_app
 from stepscore.server.reward_api.limits import Limits

@@ -1,4 +1,4 @@
-"""Episodes for SARM's trainer: labels read, and every frame encoded once and kept on disk."""
+"""Prepare episodes for SARM's trainer: read labels, and encode every frame once and store it on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscore.training.sarm.targets import STAGES, LabelledEpisode, Targets, re
 from stepscore.types import FloatArray
 
 MAX_FRAMES_PER_BATCH = 64
-"""Frames decoded and encoded at a time."""
+"""Number of frames decoded and encoded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class TrainingEpisode:
 
     Attributes:
         labelled: The episode and its labels.
-        features: Encoded frames, its own and those of augmented copies, each (n, views, features), on disk.
+        features: Encoded frames of the episode and of its augmented copies, each (n, views, features), on disk.
         state: The robot's state at each frame, (n, state).
-        targets: Targets of each head, by its name.
+        targets: Targets of each head, by name.
     """
 
     labelled: LabelledEpisode
@@ -42,17 +42,17 @@ class TrainingEpisode:
 
     @property
     def times(self) -> FloatArray:
-        """Timestamps of its frames, (n,)."""
+        """Timestamps of the frames, (n,)."""
         return self.labelled.times
 
     @property
     def instruction(self) -> str:
-        """The text the robot was given."""
+        """The instruction given to the robot."""
         return self.labelled.episode.instruction
 
 
 def choose_progress(episodes: Sequence[Episode], requested: str | None) -> str:
-    """Return which progress is trained on: the requested, else the only one labelled, else SARM's own from stages."""
+    """Return the progress to train on: as requested, else the only labelled one, else SARM's from stages."""
     if requested is not None:
         return requested
     names = sorted({name for episode in episodes for name in episode.labels.potentials})
@@ -78,10 +78,11 @@ def read_labelled(
 
 
 def with_sparse_stages(episodes: Sequence[LabelledEpisode], labels: Path | None) -> list[LabelledEpisode]:
-    """Return the episodes with their sparse stages: from a labels file, or a LeRobot dataset's sparse columns.
+    """Add sparse stages to the episodes, from a labels file or from a LeRobot dataset's sparse columns.
 
     Raises:
-        EpisodeError: One has none; dual training needs both of every episode.
+        EpisodeError: An episode has no sparse stages. Dual training needs sparse and dense stages for every
+            episode.
     """
     rows = read_labels(labels) if labels is not None else {}
     sparse = []
@@ -115,19 +116,19 @@ def encode_episode(
 ) -> Half:
     """Return the features of every frame of an episode, (n, views, features), read from or written to a folder.
 
-    Each frame is decoded and encoded once, whatever windows show it; the file is memory-mapped, not read.
+    Each frame is decoded and encoded only once, however many windows use it. The file is memory-mapped.
 
     Args:
         episode: The episode.
-        views: Its cameras, in order; frames of the same timestamps.
+        views: The episode's cameras, in order; their frames must have the same timestamps.
         encoder: The frozen encoder.
         features_dir: Folder of encoded episodes.
-        augmentation: 0 for the episode as it is; any other number for a copy that is shifted, zoomed and lit
-            differently, all frames alike.
+        augmentation: 0 for the unchanged episode. Any other number gives a copy with the same random shift,
+            zoom and brightness in all frames.
         on_frames: Called with the number of frames after each batch.
     """
     selected = episode.with_views(views)
-    # The encoder's content is part of the key, its name is not: a folder may move.
+    # The key contains the encoder's content, not its name, because a folder may move.
     encoder_key = {key: value for key, value in encoder.describe().items() if key != "name"}
     content = json.dumps([encoder_key, list(views), augmentation, selected.fingerprint], sort_keys=True)
     key = hashlib.sha256(content.encode()).hexdigest()[:24]
@@ -160,7 +161,7 @@ def _encode(
             batch = indices[start : start + MAX_FRAMES_PER_BATCH].tolist()
             frames = episode.clip(view, indices=batch, size=side).frames
             if augmentation:
-                # The same seed for every batch: all frames of a copy are changed alike.
+                # The same seed for every batch, so that all frames of a copy get the same augmentation.
                 rng = np.random.default_rng(seed)
                 frames = augmented(resize_frames(frames, (side, side)), rng, share=1.0)
             rows.append(encoder.encode_images(frames))

@@ -1,4 +1,4 @@
-"""Set-up of a training run: a new small network or a checkpoint, its texts, judges and trainer."""
+"""Set up a training run: a new small network or a checkpoint, with texts, judges and trainer."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 
 
 MIN_STAGED_FRACTION = 0.1
-"""Fraction of episodes with labelled stages below which annotate's questions are not trained."""
+"""Minimum fraction of episodes with labelled stages for training on annotate's questions."""
 
 
 def texts_of(videos: Sequence[LabelledVideo], paraphrases: Mapping[str, Sequence[str]]) -> Texts:
-    """Return the texts of statements about these videos.
+    """Return the texts used in statements about these videos.
 
     Args:
         videos: The training videos.
@@ -50,7 +50,7 @@ def texts_of(videos: Sequence[LabelledVideo], paraphrases: Mapping[str, Sequence
 
 
 def _opposites(videos: Sequence[LabelledVideo]) -> dict[str, str]:
-    """Return pairs of instructions that undo each other, where both are trained."""
+    """Return pairs of opposite instructions that both occur in training."""
     from stepscore.episodes.perturbations import opposite_instruction_of
 
     known = {video.instruction for video in videos}
@@ -74,9 +74,9 @@ _SAME_SCENE_ANTONYMS = {
 
 
 def read_paraphrases(path: Path | None) -> dict[str, list[str]]:
-    """Read the paraphrases of each instruction, a YAML mapping.
+    """Read the paraphrases of each instruction from a YAML mapping.
 
-    The last of each are left out, for tests: three of ten and more, else one.
+    The last paraphrases of each instruction are held out for tests: three if there are at least ten, else one.
     """
     if path is None:
         return {}
@@ -92,7 +92,7 @@ def read_paraphrases(path: Path | None) -> dict[str, list[str]]:
 
 
 def held_out(paraphrases: Sequence[object]) -> int:
-    """Return how many of an instruction's paraphrases, the last ones, are never trained on."""
+    """Return the number of an instruction's last paraphrases that are held out from training."""
     return 3 if len(paraphrases) >= 10 else 1
 
 
@@ -105,7 +105,7 @@ def new_network(texts: Texts, sizes: SmallVlmConfig, seed: int) -> tuple[Any, An
 
 
 def from_checkpoint(checkpoint: str, *, lora_rank: int | None, seed: int) -> tuple[Any, Any, Geometry]:
-    """Load a Qwen3-VL checkpoint to fine-tune, its tokenizer and geometry.
+    """Load a Qwen3-VL checkpoint for fine-tuning, with its tokenizer and geometry.
 
     Args:
         checkpoint: A path or repo id: a model string without ``hf/``.
@@ -152,7 +152,7 @@ def add_lora(network: Any, rank: int) -> Any:
 
 
 def merge_lora(network: Any) -> Any:
-    """Return the network with its adapters merged into the weights, as any other checkpoint."""
+    """Return the network with its adapters merged into the weights, like any other checkpoint."""
     from peft.tuners.lora import LoraLayer
 
     for name, module in list(network.named_modules()):
@@ -180,11 +180,11 @@ def build_trainer(
         network: A ``Qwen3VLForConditionalGeneration``.
         encode: Function from text to token ids.
         videos: The training videos.
-        texts: Texts of statements about them.
+        texts: Texts used in statements about the videos.
         config: Steps, learning rate and so on.
-        folder: Where the state and the logs are kept.
+        folder: Folder for the training state and the logs.
         geometry: Patch sizes of the network's vision encoder.
-        image_size: Pixels a side of the videos' frames.
+        image_size: Side length of the video frames, in pixels.
     """
     names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
     tokens = VisionTokens(*(int(getattr(network.config, name)) for name in names))
@@ -197,7 +197,7 @@ def build_trainer(
     if n_states and all(video.states.shape[1] == n_states for video in videos):
         torch.manual_seed(config.seed)
         hidden_size = network.config.text_config.hidden_size
-        # One more than recorded: progress is predicted too.
+        # One more than recorded, because progress is predicted too.
         heads = AuxHeads(hidden_size, grid[0] * grid[1], n_states + 1, space).to(network.device)
         scaling = StateScaling.fit(videos)
         if config.vision_pretrain_steps:
@@ -215,7 +215,7 @@ def build_trainer(
 
 
 def image_questions(videos: Sequence[LabelledVideo]) -> list[QuestionSource]:
-    """Return what asks the questions with single images that are trained: judges, and annotate where enough is known.
+    """Return the sources of single-image training questions: judges, and annotate if enough stages are labelled.
 
     Args:
         videos: The training videos.
@@ -234,9 +234,9 @@ def image_questions(videos: Sequence[LabelledVideo]) -> list[QuestionSource]:
 
 
 def image_judges() -> list[Judge]:
-    """Return the judges whose questions with single images are trained, each as often as it is asked.
+    """Return the judges that supply single-image training questions, repeated by sampling frequency.
 
-    Hop and procvlm are learned slowest, and asked most.
+    Hop and procvlm are sampled most often because they are learned slowest.
     """
     model = get_model("mock/yes")
     return [
@@ -260,7 +260,7 @@ def image_judges() -> list[Judge]:
 
 
 def number_ids(encode: Any) -> tuple[int, ...]:
-    """Return the tokens of 0 to 100; none where one of them is several tokens."""
+    """Return the tokens of the numbers 0 to 100; empty if any number needs several tokens."""
     encoded = [encode(str(number)) for number in range(101)]
     return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
 
@@ -278,13 +278,13 @@ def encode_with(tokenizer: Any) -> Any:
 
 
 def write_checkpoint(network: Any, tokenizer: Any, folder: Path, base: str | None = None) -> None:
-    """Write the network as a checkpoint that ``hf/FOLDER`` loads, complete for other tools too.
+    """Write the network as a complete checkpoint that ``hf/FOLDER`` and other tools can load.
 
     Args:
-        network: Its weights are written as float16.
-        tokenizer: Of either library.
-        folder: Where to; made if missing.
-        base: The checkpoint it was fine-tuned from, whose preprocessor configs it keeps.
+        network: The network; weights are written as float16.
+        tokenizer: A tokenizer from either library.
+        folder: Output folder, created if missing.
+        base: The checkpoint the network was fine-tuned from, whose preprocessor configs are copied.
     """
     folder.mkdir(parents=True, exist_ok=True)
     full = {name: weights.detach().clone() for name, weights in network.state_dict().items()}

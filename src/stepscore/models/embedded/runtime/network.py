@@ -1,4 +1,4 @@
-"""A checkpoint loaded into NumPy: tokenizer, vision encoder, language model, and what is checked before."""
+"""Load and check a checkpoint for NumPy: tokenizer, vision encoder and language model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COMPUTED: Mapping[str, object] = {
     "text_config.rope_parameters.rope_type": "default",
     "vision_config.hidden_act": "gelu_pytorch_tanh",
 }
-"""The configuration whose numbers this runtime computes; another one needs ``hf/``."""
+"""The model configuration that this runtime supports; other configurations need ``hf/``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class NumpyNetwork:
     max_positions: int
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a text, special tokens included, none added."""
+        """Return the token ids of a text; special tokens in the text are recognised, and none are added."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -64,17 +64,17 @@ class NumpyNetwork:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The bytes of every token, for answers that are held to a schema."""
+        """The bytes of every token, for answers constrained by a schema."""
         return Vocabulary(token_bytes(self.tokenizer), self.stop_tokens)
 
     def fit(self, frames: Frames, pixels: tuple[int, int]) -> tuple[Frames, tuple[int, int]]:
-        """Return frames at the nearest size the network takes, and rows and columns of a frame's tokens."""
+        """Return frames resized to the nearest supported size, and rows and columns of a frame's token grid."""
         height, width = frames.shape[1:3]
         size = fitted_size(height, width, self.geometry.unit, pixels)
         return resize_frames(frames, size), self.geometry.grid(size)
 
     def image_rows(self, ids: IntArray) -> IntArray:
-        """Return the rows of tokens that stand for image features."""
+        """Return the indices of the image placeholder tokens."""
         rows: IntArray = np.flatnonzero((ids == self.tokens.video) | (ids == self.tokens.image))
         return rows
 
@@ -88,7 +88,7 @@ class NumpyNetwork:
 
 
 def load_network(folder: Path, name: str, max_pixels: int) -> NumpyNetwork:
-    """Load a checkpoint; ModelError if files are damaged, do not belong together or are unsupported."""
+    """Load a checkpoint; ModelError if files are damaged, inconsistent or unsupported."""
     check_files(folder)
     path = folder / "config.json"
     config = read_json(path)
@@ -124,7 +124,7 @@ def load_network(folder: Path, name: str, max_pixels: int) -> NumpyNetwork:
 
 
 def _check_computed(config: Mapping[str, Any], path: Path, name: str) -> None:
-    """Refuse a network that this runtime would compute wrongly."""
+    """Raise an error for a network that this runtime would evaluate incorrectly."""
     for field, wanted in _COMPUTED.items():
         found: Any = config
         for part in field.split("."):
@@ -167,7 +167,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises Exception itself
+    except Exception as error:  # the library raises plain Exception
         raise ModelError(f"{shown(path)} is not a tokenizer ({shown(str(error))}). Copy it again.") from error
 
 

@@ -1,7 +1,7 @@
-"""Training examples from the judges: the questions they ask, word for word, each with its right answer.
+"""Training examples from the judges: their exact questions, each with the correct answer.
 
-The real judge is run on a labelled episode, and its requests are answered from the labels: every question is kept
-with the right answer in the format it asks for. So a model is trained on the prompts it will be used with.
+The real judge runs on a labelled episode, and its requests are answered from the labels. Each question is
+kept with the correct answer in the requested format, so a model is trained on the prompts it will see in use.
 
 ===============  =======================================================================================
 question type    answer
@@ -61,7 +61,7 @@ QuestionType = Literal[
     "stages-segment",
 ]
 RANDOM_PAIR_PROB = 0.7
-"""Probability that hop is asked about any two frames, not about neighbours among the points it judges."""
+"""Probability that hop compares two random frames instead of two neighbouring sample points."""
 WRONG_WORD_LOGPROB = -30.0
 """Log-probability of the wrong word in a response made from the labels."""
 SupportedJudge = StepEval | ProcVlm | Hop | Gvl | TopReward
@@ -69,14 +69,14 @@ SupportedJudge = StepEval | ProcVlm | Hop | Gvl | TopReward
 
 @dataclass(frozen=True)
 class TrainingExample:
-    """A question and its right answer.
+    """A question and its correct answer.
 
     Attributes:
-        prompt: The question, its images by name (view and frame of the episode).
-        answer: Text of the assistant's turn; where the question is for words, the right candidate.
-        candidates: The words to choose from, where the question is for words.
-        question_type: Which of the types above, or of ``stage_questions.py``.
-        values: What each number before a percent sign of the answer stands for, in order, 0..1.
+        prompt: The question, with images given as references (view and frame of the episode).
+        answer: Text of the assistant's turn. If the question has candidates, the correct one of them.
+        candidates: The words to choose from, if the question asks for one of several words.
+        question_type: One of the question types above, or of those in ``stage_questions.py``.
+        values: The true value (0..1) of each percentage in the answer, in order.
     """
 
     prompt: Prompt
@@ -87,9 +87,9 @@ class TrainingExample:
 
 
 def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
-    """Return every question the judge asks about the episode, in the order asked, with its right answer.
+    """Return every question the judge asks about the episode, in order, with the correct answers.
 
-    Repeats of a question are one example. A procvlm question makes two: ``procvlm`` and ``procvlm-direct``.
+    A repeated question gives one example. A procvlm question gives two: ``procvlm`` and ``procvlm-direct``.
 
     Raises:
         EpisodeError: The episode lacks labels that a right answer needs; the message names them.
@@ -108,17 +108,17 @@ def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
 
 
 def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) -> list[TrainingExample]:
-    """Return the questions about a random frame; none where the labels do not state what is right there.
+    """Return the questions about a random frame; none if the labels give no correct answer there.
 
-    The frame is any of the main view's, each as likely, and the judge is asked about the episode up to it, with
-    sampled frames as far apart as over the whole episode: about every subgoal, in one of hop's modes, with and
-    without remaining actions. TOPReward's prefix is drawn among those it scores, gvl is asked about the whole
-    episode in an order of its own, and hop mostly about two frames drawn at random, both ways. Nothing is decoded,
-    unless hop compares goal images with the start.
+    The frame is drawn uniformly from the main view. The judge runs on the episode up to that frame, with the
+    sampling interval of the whole episode. Questions cover every subgoal, one of hop's modes, and answers
+    with and without remaining actions. Three cases differ: TOPReward's prefix is drawn from those it scores,
+    gvl judges the whole episode in a new random order, and hop mostly compares two random frames in both
+    directions. No frame is decoded unless hop compares goal images with the start.
 
     Args:
         judge: The judge that asks.
-        episode: The labelled episode; frames named in the examples are its own.
+        episode: The labelled episode, to which the examples' frame references belong.
         rng: Random generator.
 
     Raises:
@@ -145,7 +145,7 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
 
     try:
         run_sync(asking.judge(prefix, ask))
-        if isinstance(supported, ProcVlm | Hop):  # they ask about one frame after the other
+        if isinstance(supported, ProcVlm | Hop):  # these judges ask about one frame at a time
             requests = requests[-1:]
         elif isinstance(supported, TopReward):
             requests = [_one_prefix(requests[int(rng.integers(len(requests)))], rng)]
@@ -155,7 +155,7 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
 
 
 def _random_pair(judge: Hop, truth: EpisodeTruth, rng: np.random.Generator) -> list[TrainingExample]:
-    """Return hop's questions about two frames, each as likely as any other: forwards and backwards."""
+    """Return hop's questions about two frames drawn uniformly, forwards and backwards."""
     one, other = sorted(rng.choice(len(truth.times), 2, replace=False).tolist())
     frames = sorted({0, one, other})
     sampled = sample_frames(truth.episode, indices=frames)
@@ -219,7 +219,7 @@ def _percent_example(prompt: Prompt, answer: PercentAnswer, kind: QuestionType) 
 
 
 def _prefix_examples(request: ScorePrefixes, truth: EpisodeTruth) -> list[TrainingExample]:
-    """Return an example for every prefix, by whether success counts at its last frame."""
+    """Return an example for every prefix, answered by whether its last frame counts as success."""
     video, (asked,) = request.video, request.prompts
     assert isinstance(video, VideoFrames)
     times = truth.episode.views[video.view].timestamps()
@@ -236,7 +236,7 @@ def _prefix_examples(request: ScorePrefixes, truth: EpisodeTruth) -> list[Traini
 
 
 def _response(request: Request, examples: Sequence[TrainingExample]) -> Response:
-    """Return the right answer as a certain model would give it; an unreadable one without examples."""
+    """Return the correct answer with full confidence, or an unreadable answer if there are no examples."""
     assert isinstance(request, Generate | Score | ScorePrefixes)
     if isinstance(request, Generate):
         return Answer(examples[0].answer if examples else "")
@@ -266,12 +266,12 @@ def _up_to(episode: Episode, last_s: float) -> Episode:
 def _single_point(
     judge: StepEval | ProcVlm | Hop, episode: Episode, fraction: float, rng: np.random.Generator
 ) -> StepEval | ProcVlm | Hop:
-    """Return the judge with no more questions about a part of the episode than a question at its end needs."""
+    """Return the judge reduced to the questions needed for the end of a partial episode."""
     if isinstance(judge, StepEval):
         return judge if judge.repeats == 1 else replace(judge, repeats=1)
     if isinstance(judge, ProcVlm) and judge.spacing_s is not None:
         return replace(judge, points=1, fps=None)
-    extra = isinstance(judge, Hop)  # the first frame, which it does not judge
+    extra = isinstance(judge, Hop)  # hop does not judge the first frame
     even = None if judge.fps is not None else judge.points + extra
     times = sample_frames(episode, count=even, fps=judge.fps, most=judge.max_points + extra).times
     if isinstance(judge, ProcVlm):
