@@ -74,8 +74,8 @@ def parse_stated_number(
     Args:
         text: The answer.
         pattern: Regular expression for a complete statement, with one group that captures the number.
-        begins: Regular expression for the beginning of a statement. If there are more beginnings than
-            complete statements, the answer is unknown. ``None``: the answer must be a single statement.
+        begins: Literal text with which every statement begins. If there are more beginnings than complete
+            statements, the answer is unknown. ``None``: the answer must be a single statement.
         ignore_case: Whether to ignore case.
     """
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
