@@ -1,6 +1,6 @@
-"""Tracebacks of errors that became rows of a run, for ``stepscore --traceback``.
+"""Print tracebacks of errors that a run recorded as rows, for ``stepscore --traceback``.
 
-They are logged at level DEBUG, which a script can turn on, too: ``logging.getLogger("stepscore.tracebacks")``.
+Tracebacks are logged at level DEBUG, which scripts can also enable: ``logging.getLogger("stepscore.tracebacks")``.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import os
 import sys
 
 TRACEBACK_VARIABLE = "STEPSCORE_TRACEBACK"
-"""Environment variable by which a command and its worker processes print tracebacks."""
+"""Environment variable that makes a command and its worker processes print tracebacks."""
 
 _LOG = logging.getLogger("stepscore.tracebacks")
 
 
 def log_traceback(error: BaseException) -> None:
-    """Log the whole traceback of an error, of which the run keeps only one line."""
+    """Log the full traceback of an error; the run stores only one line."""
     _LOG.debug("%s", type(error).__name__, exc_info=error)
 
 
 def wants_tracebacks() -> bool:
-    """Return whether the environment asks for tracebacks."""
+    """Return whether the environment variable requests tracebacks."""
     return os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0")
 
 
 class TracebackPrinter(logging.Handler):
-    """Prints each traceback to stderr, equal ones once, while it is entered as a context manager."""
+    """Context manager that prints each distinct traceback to stderr once."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MAX_CHOICES_LISTED = 20
-"""Valid names listed in a message; of more, the closest."""
+"""Largest number of valid names in a message; if there are more, the closest names are listed."""
 TORCH_EXTRAS = ("local", "train")
-"""Extras that bring torch."""
+"""Extras that install torch."""
 
 
 class StepScoreError(Exception):
@@ -49,13 +49,13 @@ class StepScoreError(Exception):
 
 
 class UnknownNameError(StepScoreError):
-    """A name that is not among the valid ones.
+    """A name that is not valid.
 
     Args:
-        kind: What the name is of, e.g. ``"judge"`` or ``"view"``.
+        kind: Kind of thing that is named, e.g. ``"judge"`` or ``"view"``.
         name: The name as given.
         valid: The valid names.
-        where: Where it was looked up, e.g. an episode id; may be empty.
+        where: Context in which the name was looked up, e.g. an episode id; may be empty.
         hint: The command that lists the valid names; may be empty.
     """
 
@@ -83,7 +83,7 @@ class UnknownNameError(StepScoreError):
 
 
 def _cut(name: str, most: int = 200) -> str:
-    """Return a name that a message can hold; comparing a megabyte with the valid names would take minutes."""
+    """Shorten a name for a message; matching a megabyte against the valid names would take minutes."""
     return name if len(name) <= most else f"{name[:most]}…"
 
 
@@ -109,7 +109,7 @@ class MissingExtraError(StepScoreError):
 
 
 def install_command(extra: str) -> str:
-    """Return how to install an extra; on Linux, pip's own choice of torch brings gigabytes of CUDA."""
+    """Return the command that installs an extra; by default, pip on Linux installs gigabytes of CUDA for torch."""
     command = f"pip install 'stepscore[{extra}]'"
     if extra not in TORCH_EXTRAS:
         return f"Install it: {command}"
@@ -130,7 +130,7 @@ class ExitError(StepScoreError):
 def exits_as_errors() -> Iterator[None]:
     """Raise an ExitError in place of the SystemExit of third-party code.
 
-    ``SystemExit`` is not an ``Exception``: unguarded, it ends the command with an exit code of its own, 0 included.
+    ``SystemExit`` is not an ``Exception``. Without this guard, the command would end with any exit code, even 0.
     """
     try:
         yield
@@ -152,7 +152,7 @@ def cancel_error(error: BaseException) -> ExitError:
 
 
 def _place(error: BaseException) -> str:
-    """Return file and innermost line of an error, that of ``quit()`` and other frozen modules left out."""
+    """Return the file and innermost line of an error, without frozen modules such as the one of ``quit()``."""
     place = "Third-party code"
     step = error.__traceback__
     while step is not None:
@@ -192,7 +192,7 @@ class TransientModelError(ModelError):
 
     Args:
         message: The message.
-        retry_after: Seconds to wait as requested by the server; ``None`` where it requested nothing.
+        retry_after: Seconds to wait as requested by the server; ``None`` without a request.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -210,8 +210,8 @@ class UnavailableError(RefusedError):
     Args:
         message: The message.
         retry_after: As for :class:`TransientModelError`.
-        sent: Whether the request reached a server; else there was no attempt.
-        lost: Whether it may have been billed all the same: a gateway lost the server behind it.
+        sent: Whether the request reached a server; if not, the call does not count as an attempt.
+        lost: Whether the request may still have been billed, because a gateway lost its upstream server.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class ProtocolMismatchError(RunError):
 
 
 class LeaseLostError(RunError):
-    """Another process has taken over the run folder, since this one stalled; nothing more is written to it."""
+    """Another process has taken over the run folder because this one stalled; this one stops writing."""
 
 
 class UnfinishedShardsError(RunError):
@@ -257,10 +257,10 @@ class FieldError(NamedTuple):
     """One wrong field of a file or an answer, as pydantic found it.
 
     Attributes:
-        field: Its path, with dots: ``tasks.open.subgoals.0.mode``; empty for the whole value.
-        message: What is wrong with it, without a full stop.
-        kind: Pydantic's name of the kind of error, e.g. ``missing`` or ``extra_forbidden``.
-        value: The value found there.
+        field: Dotted path of the field: ``tasks.open.subgoals.0.mode``; empty for the whole value.
+        message: Description of the error, without a full stop.
+        kind: Pydantic's name for the kind of error, e.g. ``missing`` or ``extra_forbidden``.
+        value: The invalid value.
     """
 
     field: str
@@ -270,9 +270,9 @@ class FieldError(NamedTuple):
 
 
 def first_field_error(error: ValidationError) -> FieldError:
-    """Return the first of the errors that pydantic found, ready for a message."""
+    """Return pydantic's first error, ready for a message."""
     first = error.errors()[0]
-    # A field of several types has their names in its path; who wrote the file knows none of them.
+    # Drop the type names that pydantic adds to the path of a union, because users do not know them.
     parts = [str(part) for part in first["loc"] if not str(part).startswith(("dict[", "constrained-"))]
     message = first["msg"].removeprefix("Value error, ")
     return FieldError(".".join(parts), message, first["type"], first["input"])

@@ -1,8 +1,8 @@
-"""Parquet files from anywhere, read within limits.
+"""Read untrusted Parquet files within limits.
 
-A footer of a few bytes can claim a million million rows, and a column of one repeated text can grow a thousandfold
-when it is read. What a read would take in memory is estimated from the footer first; texts are read as the file
-keeps them, each once, and their full length is checked before they are written out.
+A footer of a few bytes can claim 10^12 rows, and a column with one repeated string can grow a thousandfold
+when read. The memory for a read is therefore first estimated from the footer. String columns are read in
+dictionary form, and their expanded size is checked before they are expanded.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stepscore._untrusted import check_regular, shown
 from stepscore.errors import StepScoreError
 
 MAX_TABLE_BYTES = 1 << 29
-"""Most memory that the columns read of one file may take."""
+"""Largest amount of memory for the columns read from one file, in bytes."""
 
 MAX_COLUMNS = 10_000
-"""Most columns of a table."""
+"""Largest number of columns of a table."""
 
 _BATCH_ROWS = 256
 
@@ -28,12 +28,12 @@ Error = type[StepScoreError]
 
 @contextmanager
 def open_parquet(path: Path, error: Error) -> Iterator[Any]:
-    """Open a file for reading; raise ``error`` where it or something in it cannot be read."""
+    """Open a file for reading; raise ``error`` if the file or part of its content cannot be read."""
     import pyarrow.parquet as pq
 
     check_regular(path, error)
     try:
-        # A file object and not a path: a folder called "a=b" must not add a column.
+        # Pass a file object, not a path, because a folder called "a=b" would add a column.
         with path.open("rb") as raw, pq.ParquetFile(raw) as file:
             if file.metadata.num_columns > MAX_COLUMNS:
                 raise error(
@@ -49,7 +49,7 @@ def open_parquet(path: Path, error: Error) -> Iterator[Any]:
 def read_parquet(
     path: Path, error: Error, columns: Sequence[str] | None = None, *, row_group: int | None = None
 ) -> Any:
-    """Return the table in a file, or only some of its columns, or only one of its row groups."""
+    """Return the table in a file, optionally limited to some columns or one row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -82,7 +82,7 @@ def read_parquet(
 def _read_by_batches(
     file: Any, columns: Sequence[str], path: Path, error: Error, row_groups: Sequence[int] | None = None
 ) -> Any:
-    """Return the table, read a little at a time: texts inside of lists are written out as they are read."""
+    """Return the table, read in small batches because strings inside lists are expanded while reading."""
     import pyarrow as pa
 
     batches, size = [], 0
@@ -97,7 +97,7 @@ def _read_by_batches(
 def check_size(
     file: Any, columns: Sequence[str], path: Path, error: Error, *, row_groups: Sequence[int] | None = None
 ) -> None:
-    """Raise ``error`` where reading these columns of an open file would take more than ``MAX_TABLE_BYTES``."""
+    """Raise ``error`` if reading these columns of an open file would need more than ``MAX_TABLE_BYTES``."""
     metadata, wanted = file.metadata, set(columns)
     numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
     n_rows = metadata.num_rows if row_groups is None else sum(metadata.row_group(i).num_rows for i in numbers)
@@ -136,15 +136,15 @@ def _holds_times(kind: Any) -> bool:
 
 
 def _check_times(column: Any, where: str, error: Error) -> None:
-    """Raise ``error`` for dates and times that Python has no value for: Arrow's may be of any year and time zone."""
+    """Raise ``error`` for dates and times that Python cannot represent; Arrow allows any year and time zone."""
     try:
         column.to_pylist()
-    except Exception as problem:  # OverflowError, ValueError, or of a library of time zones
+    except Exception as problem:  # OverflowError, ValueError or a time zone library's error
         raise error(f"{where} holds a date or time that cannot be read ({str(problem)[:200]}).") from problem
 
 
 def _text_bytes(column: Any) -> int:
-    """Return the bytes of a column of texts when each is written out."""
+    """Return the size of a string column in bytes after dictionary expansion."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

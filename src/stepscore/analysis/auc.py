@@ -1,4 +1,4 @@
-"""ROC-AUC with an interval that resamples scenes, over all pairs or over pairs of one task."""
+"""ROC-AUC with an interval that resamples scenes, over all pairs or only pairs within a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscore.metrics.stats import is_missing, statistic_estimate
 from stepscore.types import Estimate, FloatArray, IntArray
 
 DRAWN_APART = 3
-"""Fewest scenes of a task to resample them separately: of two, every resample repeats one."""
+"""Smallest number of scenes for which a task's scenes are resampled separately."""
 
 
 def auc_estimate(
@@ -25,13 +25,13 @@ def auc_estimate(
     within_tasks: bool = False,
     resamples: int = 2000,
 ) -> Estimate:
-    """Estimate how often a success scores higher than a failure, a tie counting one half.
+    """Estimate how often a success scores higher than a failure; ties count one half.
 
     Args:
-        scores: NaN where unknown.
-        scenes: ``None`` for an episode that shares no scene.
-        within_tasks: Compare a success only with failures of its task. Over all pairs, a judge gains from
-            knowing which
+        scores: Scores, NaN if unknown.
+        scenes: Scene of each episode; ``None`` if the episode shares its scene with no other.
+        within_tasks: Compare a success only with failures of the same task. Over all pairs, a judge gains
+            from knowing which
         tasks are easy.
     """
     codes = {task: code for code, task in enumerate(dict.fromkeys(tasks))}
@@ -48,7 +48,7 @@ def auc_estimate(
 def _tasks_drawn_whole(
     known: np.ndarray[Any, Any], tasks: FloatArray, scenes: Sequence[Hashable]
 ) -> tuple[list[Hashable], FloatArray]:
-    """Return the scenes to draw, and the size of each episode's task if it is drawn as a whole, else 0.
+    """Return the scenes to draw, and the size of each episode's task if that task is drawn as a whole, else 0.
 
     A task with fewer than :data:`DRAWN_APART` scenes is drawn as a whole.
     """
@@ -57,7 +57,7 @@ def _tasks_drawn_whole(
     for i in np.flatnonzero(known).tolist():
         by_task.setdefault(tasks[i], []).append(units[i])
     sizes = {task: len(found) for task, found in by_task.items() if len(set(found)) < DRAWN_APART}
-    # A scene without a name keeps none: draws must not depend on the order of episodes.
+    # A missing scene stays missing, so that draws do not depend on the order of episodes.
     drawn = ["whole" if task in sizes else scene for task, scene in zip(tasks.tolist(), scenes, strict=True)]
     return drawn, np.array([sizes.get(task, 0) for task in tasks.tolist()], dtype=np.float64)
 
@@ -65,14 +65,14 @@ def _tasks_drawn_whole(
 def auc_within_tasks(
     scores: FloatArray, labels: FloatArray, tasks: FloatArray, whole: FloatArray | None = None
 ) -> float:
-    """Return the share of (success, failure) pairs of one task in which the success scores higher, ties half.
+    """Return the share of (success, failure) pairs of one task in which the success scores higher (ties: 0.5).
 
-    A task of one or two scenes is drawn as a whole. Drawn m times, it has m times its pairs: as one task it
-    would have m^2 times as many, and the interval would be far too wide.
+    A task with one or two scenes is drawn as a whole. A task drawn m times counts m times its pairs. Merging
+    the copies into one task would give m^2 times as many, and the interval would be far too wide.
 
     Args:
-        scores: In 0..0.5.
-        whole: If the episode's task is drawn as a whole: the number of its episodes before drawing; else 0.
+        scores: Scores in 0..0.5.
+        whole: Number of episodes in the episode's task before drawing, if that task is drawn as a whole; else 0.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
@@ -92,11 +92,12 @@ def auc_within_tasks(
 def auc_influence(
     scores: FloatArray, labels: FloatArray, tasks: FloatArray, whole: FloatArray | None = None
 ) -> FloatArray:
-    """Return how much :func:`auc_within_tasks` changes with the weight of each episode, at weight 1.
+    """Return the derivative of :func:`auc_within_tasks` with respect to the weight of each episode, at weight 1.
 
     ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that
-    it is on the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988). It is halved for a task
-    drawn as a whole: both episodes of a pair carry the task's weight, and the pair has it once.
+    are ranked on the correct side, with ties counted half (DeLong, DeLong and Clarke-Pearson 1988). The
+    result is halved for a task drawn as a whole, because both episodes of a pair carry the task's weight but
+    the pair counts it once.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
@@ -113,8 +114,8 @@ def auc_influence(
 
 
 def _ranks_in_tasks(scores: FloatArray, tasks: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return the rank of each episode among those of its task, its task's code, and the episodes of each task."""
-    # Scores lie within half a step of their task's number: one ranking orders every task's episodes apart.
+    """Return each episode's rank within its task, its task code, and the number of episodes of each task."""
+    # Scores lie within half a step of the task's number, so one ranking keeps the tasks apart.
     ranks = average_ranks(tasks + scores)
     codes = tasks.astype(np.int64)
     counts = np.bincount(codes)
@@ -123,7 +124,7 @@ def _ranks_in_tasks(scores: FloatArray, tasks: FloatArray) -> tuple[FloatArray, 
 
 
 def _ranks(scores: FloatArray) -> FloatArray:
-    """Return scores as their ranks in 0..0.5, equal for equal scores; an infinite score is a rank too."""
+    """Return scores as ranks in 0..0.5; equal scores get equal ranks, and infinite scores are ranked too."""
     known = ~np.isnan(scores)
     found = np.full(len(scores), np.nan)
     if known.any():

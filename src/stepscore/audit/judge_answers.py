@@ -1,4 +1,4 @@
-"""A judge's answers about episodes, and what an audit reads off a curve."""
+"""A judge's answers about episodes, and the values that an audit takes from a curve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 DONE_CHANNELS = ("success_probability", "success")
-"""Channels that state after each point whether the task is done, the first that a run has."""
+"""Channels that state whether the task is done after each point; the first available channel is used."""
 
 TIME_TOLERANCE_S = 1e-6
 
@@ -24,10 +24,10 @@ class Judged:
     """A judge's answers about one episode.
 
     Attributes:
-        times: Seconds of the curve's points; empty without a curve.
-        progress: NaN where unknown.
-        success: Its verdict: 1, 0, or NaN where it gives none.
-        done: Probability or score of being done after each point; empty where it gives none.
+        times: Timestamps of the curve's points in seconds; empty without a curve.
+        progress: Progress at each point; NaN if unknown.
+        success: The judge's verdict: 1, 0, or NaN without a verdict.
+        done: Probability or score of being done after each point; empty if the judge gives none.
     """
 
     times: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -36,7 +36,7 @@ class Judged:
     done: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def up_to(self, time_s: float) -> Judged:
-        """Return the answers that a causal judge had given by a time; the first point always stays."""
+        """Return the answers of a causal judge up to a given time; the first point is always included."""
         kept = max(1, int(np.searchsorted(self.times, time_s + TIME_TOLERANCE_S, side="right")))
         done = self.done[:kept]
         success = math.nan if not len(done) or math.isnan(done[-1]) else float(done[-1] >= 0.5)
@@ -44,24 +44,24 @@ class Judged:
 
     @property
     def last(self) -> float:
-        """Progress at the end; NaN where unknown."""
+        """Progress at the end; NaN if unknown."""
         return float(self.progress[-1]) if len(self.progress) else math.nan
 
     @property
     def gain(self) -> float:
-        """Progress at the end less progress at the start; NaN where either is unknown."""
+        """Progress at the end minus progress at the start; NaN if either is unknown."""
         return float(self.progress[-1] - self.progress[0]) if len(self.progress) else math.nan
 
     def at(self, times_s: FloatArray | float) -> FloatArray:
-        """Return progress at some times: linear between points, constant outside, NaN next to an unknown point."""
+        """Interpolate progress linearly; constant outside the curve, NaN next to unknown points."""
         if not len(self.times):
             return np.full(np.shape(times_s), np.nan)
         return np.asarray(np.interp(times_s, self.times, self.progress))
 
     def order(self, along: FloatArray | None = None) -> float:
-        """Return the rank correlation of progress with time, or with ``along`` at its points.
+        """Return the rank correlation of progress with time, or with the values ``along`` at the same points.
 
-        A constant curve has order 0. NaN with fewer than two known points.
+        The result is 0 for a constant curve, and NaN with fewer than two known points.
         """
         known = self.progress[~np.isnan(self.progress)]
         if len(known) < 2:

@@ -1,4 +1,4 @@
-"""Goal images that the user chooses for the episodes of a source, instead of those in it.
+"""Goal images chosen by the user for the episodes of a source, in place of the recorded goal images.
 
 ================  ===================================================================================================
 ``goal``          the goal image of an episode
@@ -29,9 +29,9 @@ from stepscore.errors import EpisodeError, OptionError, VideoError
 LAST_SUCCESS = "last-success"
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
 MAX_ENTRIES = 100_000
-"""Most entries of a folder of goal images that are looked at."""
+"""Largest number of entries read from a folder of goal images."""
 MAX_SHOWN = 8
-"""Most tasks or files that a message lists."""
+"""Largest number of tasks or files listed in a message."""
 
 
 GoalImages = Mapping[str, Path | GoalFrame]
@@ -42,13 +42,13 @@ class ChosenGoals(Protocol):
     """Goal images chosen for the episodes of a source."""
 
     def describe(self) -> Mapping[str, object]:
-        """Return how they were chosen, as JSON values for the protocol; the images are in the fingerprints."""
+        """Describe the choice as JSON values for the protocol; fingerprints cover the images."""
 
     def sentence(self) -> str:
-        """Return how they were chosen, for a person."""
+        """Describe the choice in a sentence."""
 
     def goals_of(self, episode: Episode) -> GoalImages:
-        """Return the goal images of an episode; an EpisodeError where it can have none."""
+        """Return the goal images of an episode; EpisodeError if there are none."""
 
 
 def choose_goals(
@@ -58,19 +58,20 @@ def choose_goals(
 
     Args:
         goal: An image file, a folder of images, or ``last-success``.
-        view: The view that an image is of; ``None`` for the main view of each episode.
-        selected: The episodes that need one.
-        listed: All episodes of the source, among which a success is searched.
+        view: The camera view of the images; ``None`` for each episode's main view.
+        selected: The episodes that need a goal image.
+        listed: All episodes of the source, which are searched for a success.
 
     Raises:
-        OptionError: There is no such image, a task of ``selected`` has none, or no episode is labelled a success.
+        OptionError: The image does not exist, a task in ``selected`` has no image, or no episode is labelled
+            a success.
     """
     if str(goal) == LAST_SUCCESS:
         return _LastSuccess.found(selected, listed)
     path = Path(goal).expanduser()
     try:
         is_folder, exists = path.is_dir(), path.exists()
-    except (OSError, ValueError) as error:  # too long a name, a NUL in it
+    except (OSError, ValueError) as error:  # the name is too long or contains NUL
         raise OptionError(f"The goal {shown(path)} cannot be read: {error}.") from error
     if is_folder:
         return _ImagePerTask.found(path, view, selected)
@@ -84,9 +85,9 @@ def choose_goals(
 
 
 class EpisodesWithGoals(Sequence[Episode]):
-    """Episodes that get their goal images as each is made, so that a lazy listing stays lazy.
+    """Episodes that receive their goal images on access, so that a lazy listing stays lazy.
 
-    An episode that can have none becomes one with an error: a row of its own, in which nothing is known.
+    An episode without a goal image becomes an episode with an error, which gets a separate row of unknown values.
     """
 
     def __init__(self, episodes: Sequence[Episode], ids: Callable[[], list[str]], goals: ChosenGoals) -> None:
@@ -212,7 +213,7 @@ class _LastSuccess:
 
 
 def _images_by_name(folder: Path) -> dict[str, Path]:
-    """Return the images of a folder by the words of their names."""
+    """Return the images of a folder, keyed by the words in their names."""
     found: dict[str, Path] = {}
     try:
         paths = sorted(islice(folder.iterdir(), MAX_ENTRIES))
@@ -232,7 +233,7 @@ def _images_by_name(folder: Path) -> dict[str, Path]:
 
 
 def _by_task(episodes: Iterable[Episode]) -> dict[str, list[Episode]]:
-    """Return one episode of each task and set of views, those that can be read."""
+    """Return one readable episode for each task and set of views."""
     found: dict[str, dict[tuple[str, ...], Episode]] = defaultdict(dict)
     for episode in episodes:
         if episode.error is None and episode.views:

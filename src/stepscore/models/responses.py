@@ -1,8 +1,9 @@
-"""Responses of models: text, token log-probabilities, stages, heads, similarities; how each is stored and checked.
+"""Model responses (text, token log-probabilities, stages, heads, similarities), with storage and checks.
 
-A count of tokens is an integer from 1 to the most that its request can have, else it is unknown, which is 0 here:
-every request has tokens. A log-probability is at most 0, else it is unknown, which is NaN; so is a probability or
-predicted progress outside of 0 to 1. A response of another kind or shape than its request asks for is an error.
+A token count must be an integer from 1 to the largest number the request allows; any other count is stored as
+0 (unknown), because every request has tokens. A log-probability above 0 becomes NaN (unknown), as does a
+probability or predicted progress outside 0..1. A response whose type or shape does not match the request is
+an error.
 """
 
 from __future__ import annotations
@@ -20,29 +21,30 @@ from stepscore.models.tagged import Tagged, plain
 from stepscore.types import FloatArray
 
 MAX_TOKENS = 100_000_000
-"""Largest plausible number of tokens of one call; the longest contexts have ten million."""
+"""Largest plausible number of tokens in one call; the longest contexts have ten million."""
 
 MAX_ADDED_IN = 16_384
 MAX_ADDED_OUT = 131_072
-"""Plausible tokens beyond the most a request can have, which may be billed: a gateway's own prompt, and
-reasoning that the server does not count towards the limit of output tokens."""
+"""Plausible number of billed tokens beyond a request's bound: a gateway's additional prompt, and reasoning
+that the server does not count towards the limit of output tokens.
+"""
 
 MAX_LOGPROB = 1e-6
-"""Largest log-probability that rounding explains; it counts as 0, and a larger one is unknown."""
+"""Largest positive log-probability attributed to rounding. It becomes 0, and larger values become unknown."""
 
 MAX_COSINE_ERROR = 1e-5
-"""By how much rounding explains a cosine outside of -1..1; beyond it, it is unknown."""
+"""Largest excess over -1..1 of a cosine that is attributed to rounding; values beyond it become unknown."""
 
 
 def count_of(value: object) -> int:
-    """Return a count of tokens; 0 (unknown) for anything but an integer (not a boolean) from 0 to the bound."""
+    """Return a token count; 0 (unknown) unless the value is a non-boolean integer from 0 to ``MAX_TOKENS``."""
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return value if 0 <= value <= MAX_TOKENS else 0
 
 
 def logprob_of(value: object) -> float:
-    """Return a log-probability; NaN, for unknown, where it is no number or above 0 by more than rounding."""
+    """Return a log-probability; NaN (unknown) if it is not a number or is above 0 by more than rounding."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
         return math.nan
     if not value <= MAX_LOGPROB:
@@ -51,17 +53,17 @@ def logprob_of(value: object) -> float:
 
 
 def probabilities(values: FloatArray | np.float64) -> FloatArray:
-    """Return values with NaN in place of those outside of 0..1."""
+    """Return the values, with NaN for values outside 0..1."""
     return np.where((values >= 0) & (values <= 1), values, np.nan)
 
 
 def cosines(values: FloatArray) -> FloatArray:
-    """Return values with NaN in place of those outside of -1..1 by more than rounding."""
+    """Return the values, with NaN for values outside -1..1 by more than rounding."""
     return np.where(np.abs(values) <= 1 + MAX_COSINE_ERROR, np.clip(values, -1, 1), np.nan)
 
 
 def _floats(values: Any) -> FloatArray:
-    """Return stored numbers as they were: null is NaN, an infinity has its name."""
+    """Restore stored numbers: null is NaN, and infinities are stored by name."""
 
     def number(value: Any) -> Any:
         return [number(item) for item in value] if isinstance(value, list) else _float(value)
@@ -75,34 +77,34 @@ def _float(value: float | str | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Response(Tagged):
-    """What a model answers."""
+    """Base class of model responses."""
 
     @property
     def tokens_in(self) -> int:
-        """Input tokens; 0 where their number is not known."""
+        """Number of input tokens; 0 if unknown."""
         return 0
 
     @property
     def tokens_out(self) -> int:
-        """Output tokens; 0 where their number is not known."""
+        """Number of output tokens; 0 if unknown."""
         return 0
 
     @property
     def tokens_reused(self) -> int:
-        """Input tokens that were not read again, at most all of them."""
+        """Number of input tokens reused from an earlier request, at most ``tokens_in``."""
         return 0
 
     def pack(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Return the response in its stored form."""
         return {"kind": self.tag, **self.plain_fields()}
 
     def stored_text(self) -> str:
-        """Return it as the table ``calls`` has it."""
+        """Return the response as text for the table ``calls``."""
         return json.dumps(self.pack())
 
     @classmethod
     def unpack(cls, value: Mapping[str, Any]) -> Self:
-        """Return the response from the values of :meth:`pack`; ModelError for invalid ones: caches are untrusted."""
+        """Restore a response from :meth:`pack`; ModelError if invalid, because caches are untrusted."""
         try:
             if value["kind"] != cls.tag:
                 raise ModelError(
@@ -121,7 +123,7 @@ class Response(Tagged):
 
 
 class TokenChoice(NamedTuple):
-    """A generated token, and the most likely ones at its place with their log-probabilities, likeliest first."""
+    """A generated token, and the most likely tokens at its position with log-probabilities, likeliest first."""
 
     token: str
     top: tuple[tuple[str, float], ...]
@@ -129,13 +131,13 @@ class TokenChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer(Response):
-    """Generated text. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off.
+    """Generated text. ``finish`` is ``"stop"``, or ``"length"`` if the text was cut off.
 
-    ``choices`` are the tokens of the text, without the one that ends it, where the request asks for their
-    log-probabilities and the model returns them.
+    ``choices`` holds the tokens of the text without the end token, if the request asks for log-probabilities
+    and the model returns them.
 
-    ``schema_mass`` is the smallest probability that the model gave to the tokens that the request's schema allows, at
-    any token of the answer; ``None`` if there is no schema, or the model does not state it.
+    ``schema_mass`` is the total probability of the tokens allowed by the request's schema, as the minimum
+    over the positions of the answer; ``None`` without a schema, or if the model does not report it.
     """
 
     text: str
@@ -163,10 +165,10 @@ class Answer(Response):
 
 @dataclass(frozen=True)
 class Scores(Response):
-    """Log-probability of each candidate as next token.
+    """Log-probability of each candidate as the next token.
 
-    A censored one was not among the tokens the server returned: its true value is at most the number given, and
-    the number must not be used as its value.
+    A censored candidate was not among the tokens the server returned. The number given is only an upper bound
+    and must not be used as a value.
     """
 
     logprobs: tuple[float, ...]
@@ -185,10 +187,11 @@ class Scores(Response):
 
 @dataclass(frozen=True, eq=False)
 class PrefixScores(Response):
-    """Log-probabilities by prompt, prefix and candidate, shape (S, K, C); NaN where censored.
+    """Log-probabilities by prompt, prefix and candidate, shape (S, K, C); NaN if censored.
 
-    ``tokens_reused`` of ``tokens_in`` were read for the request before, about the same video, and not again. That
-    depends on the order of requests, so it counts in the usage of an episode and is kept nowhere else.
+    ``tokens_reused`` of the ``tokens_in`` were already processed for the previous request about the same
+    video. This number depends on the order of requests, so it only counts towards an episode's usage and is
+    not stored.
     """
 
     logprobs: FloatArray
@@ -199,7 +202,7 @@ class PrefixScores(Response):
     later: ClassVar[Mapping[str, object]] = {"tokens_out": 0}
 
     def plain_fields(self) -> dict[str, Any]:
-        """Return its fields as JSON values: flat numbers and their shape."""
+        """Return the fields as JSON values: a flat list of numbers, and the shape."""
         stored = {**super().plain_fields(), "logprobs": plain(self.logprobs.ravel())}
         del stored["tokens_reused"]
         return {"shape": list(self.logprobs.shape), **stored}
@@ -217,7 +220,7 @@ class StagePrediction(Tagged):
 
     Attributes:
         stages: Names of the task's K stages.
-        probabilities: Of each stage, (n, K).
+        probabilities: Probability of each stage, (n, K).
         shares: Completed share of the most likely stage, (n,).
         progress: In 0..1, (n,).
     """
@@ -228,12 +231,12 @@ class StagePrediction(Tagged):
     progress: FloatArray
 
     def plain(self) -> dict[str, Any]:
-        """Return its fields as JSON values."""
+        """Return the fields as JSON values."""
         return self.plain_fields()
 
     @property
     def fits(self) -> bool:
-        """Whether its arrays have the shapes that belong together."""
+        """Whether the shapes of the arrays match."""
         n = (len(self.shares),)
         return (
             self.probabilities.shape == (*n, len(self.stages))
@@ -243,7 +246,7 @@ class StagePrediction(Tagged):
 
 @dataclass(frozen=True, eq=False)
 class StagePredictions(Response):
-    """Stage predictions by head (``"sparse"``, ``"dense"``, ``"whole"``); empty where nothing is known."""
+    """Stage predictions by head (``"sparse"``, ``"dense"``, ``"whole"``); empty if unknown."""
 
     heads: Mapping[str, StagePrediction]
     tokens_in: int = 0
@@ -261,12 +264,12 @@ class StagePredictions(Response):
 
 @dataclass(frozen=True, eq=False)
 class ProgressPredictions(Response):
-    """Predictions of a reward model's heads after each of n frames; NaN where unknown.
+    """Predictions of a reward model's heads after each of n frames; NaN if unknown.
 
     Attributes:
         progress: In 0..1, (n,).
         success: Probability that the task is done, (n,).
-        spread: Standard deviation of the predicted distribution of progress, (n,); NaN where the head predicts a
+        spread: Standard deviation of the predicted distribution of progress, (n,); NaN if the head predicts a
             single number.
     """
 
@@ -279,7 +282,7 @@ class ProgressPredictions(Response):
 
 @dataclass(frozen=True)
 class Preference(Response):
-    """Probability that the first of two videos shows more progress; NaN where unknown."""
+    """Probability that the first of two videos shows more progress; NaN if unknown."""
 
     first: float
     tokens_in: int = 0
@@ -293,11 +296,11 @@ class Preference(Response):
 
 @dataclass(frozen=True, eq=False)
 class Similarities(Response):
-    """Cosine similarities of n frames with r references, and of the references with each other; NaN where unknown.
+    """Cosine similarities of n frames with r references, and of the references with each other; NaN if unknown.
 
     Attributes:
-        frames: In -1..1, (n, r).
-        references: In -1..1, (r, r).
+        frames: Similarity of each frame with each reference in -1..1, (n, r).
+        references: Similarity of the references with each other in -1..1, (r, r).
     """
 
     frames: FloatArray

@@ -1,7 +1,7 @@
-"""A training run that can be stopped and resumed: its loop, its log, and its state on disk.
+"""The loop, log and saved state of a training run that can be stopped and resumed.
 
-Every optimizer step draws from its own number and the seed, so that a run in three pieces ends with the weights of
-a run in one.
+The random numbers of an optimizer step depend only on the step's number and the seed, so an interrupted run
+ends with the same weights as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG_EVERY_STEPS = 50
 MAX_GRAD_NORM = 1.0
 """Gradients are clipped to this norm."""
 SAVE_MINUTES = 5.0
-"""The state is saved at least this often, however long a step takes: no more than this is lost by a kill."""
+"""Longest time between saves in minutes, and so the most work lost if the process is killed."""
 
 
 def adamw(
@@ -42,29 +42,29 @@ def adamw(
 
 
 class Schedule(Protocol):
-    """How many optimizer steps there are, and the learning rate of each."""
+    """Number of optimizer steps, and the learning rate of each."""
 
     @property
     def total_steps(self) -> int:
-        """Optimizer steps in all."""
+        """Total number of optimizer steps."""
 
     @property
     def save_every(self) -> int:
-        """Optimizer steps between saves."""
+        """Number of optimizer steps between saves."""
 
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
 
 
 class Trainer(ABC):
-    """The loop shared by all training runs. A subclass gives the loss of a step and what belongs to its state.
+    """The loop shared by all training runs. A subclass defines the loss of a step and the state to save.
 
     Attributes:
         train_config: Steps, learning rate and so on.
-        folder: Where the state and the logs are kept.
-        step: Optimizer steps done.
-        seconds: Time they took.
-        optimizer: Updates the weights; set by the subclass.
+        folder: Folder for the state and the logs.
+        step: Number of optimizer steps done.
+        seconds: Total time of these steps.
+        optimizer: The optimizer, set by the subclass.
     """
 
     train_config: Schedule
@@ -80,15 +80,15 @@ class Trainer(ABC):
 
     @abstractmethod
     def loss(self) -> tuple[Tensor, Mapping[str, float]]:
-        """Return the loss of the next step, and its parts by name."""
+        """Return the loss of the next step, and the terms of that loss by name."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return what must be the same for a run to resume, as JSON values under the names they are stored by."""
+        """Return the settings that a resumed run must share, as JSON values under their stored names."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Return the weights and whatever else was learned, for ``torch.save``."""
+        """Return the weights and all other learned state, for ``torch.save``."""
 
     @abstractmethod
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -103,9 +103,9 @@ class Trainer(ABC):
         """Train until the last step or until the time is up; return whether the last step was reached.
 
         Args:
-            max_minutes: Stop after this long. The state is saved, and the next run resumes from it.
-            on_step: Called after every step with its number and loss, once it is logged and saved.
-            stop: Asked after every step; True stops as the end of the time does.
+            max_minutes: Stop after this many minutes. The state is saved, and the next run resumes from there.
+            on_step: Called with the number and loss of every step, after the step is logged and saved.
+            stop: Called after every step; return True to stop as if the time were up.
         """
         started, before = time.monotonic(), self.seconds
         saved = started
@@ -146,7 +146,7 @@ class Trainer(ABC):
             log.write(json.dumps({**line, **means}) + "\n")
 
     def save(self) -> None:
-        """Write all that is needed to resume; a killed process leaves the state before or after, never a part."""
+        """Save the state atomically, so that a killed process leaves either the old state or the new one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {
             "step": self.step,
@@ -159,10 +159,10 @@ class Trainer(ABC):
             torch.save(state, temporary)
 
     def resume(self) -> bool:
-        """Restore the state in the folder, if there is one; return whether there was.
+        """Restore the state in the folder, if present; return whether a state was restored.
 
         Raises:
-            OptionError: It is the state of a run with other options or data.
+            OptionError: The state belongs to a run with other options or data.
         """
         path = self.folder / STATE_FILE
         if not path.is_file():
@@ -191,13 +191,13 @@ def resume_and_run(
     """Resume a training run from its saved state, if there is one, and train.
 
     Args:
-        trainer: The run.
-        max_minutes: Stop after this long; ``None`` to train to the last step.
-        log: Called with a line of text: the step it resumes from, and the metrics of every evaluation.
-        on_step: Called after every step with its number, the number of steps in all, and its loss.
+        trainer: The training run.
+        max_minutes: Stop after this many minutes; ``None`` to train to the last step.
+        log: Called with lines of text: the step from which training resumes, and the metrics of each evaluation.
+        on_step: Called after every step with the step's number, the total number of steps, and the loss.
         evaluate: Returns metrics on held-out episodes; called every ``save_every`` steps and after the last, and
-            written to ``checks.jsonl``. ``None`` where nothing is held out.
-        stop: Asked after every step; True stops the run.
+            written to ``checks.jsonl``. ``None`` without held-out episodes.
+        stop: Called after every step; return True to stop the run.
 
     Returns:
         ``step``, ``seconds``, ``finished``, and the metrics of the last evaluation.
@@ -224,7 +224,7 @@ def resume_and_run(
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the names whose values differ, nested ones too."""
+    """Yield the names, including nested ones, whose values differ."""
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, Mapping) and isinstance(before, Mapping):

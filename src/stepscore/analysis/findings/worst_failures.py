@@ -22,7 +22,7 @@ GAIN = 0.05
 STALL_SHARE = 0.33
 """Share of the time from which a stall is the problem."""
 AGAIN = {"policy and task": 0.4, "policy": 0.75, "task": 0.9}
-"""Factors on the severity of further failures of the same policy, task or both."""
+"""Factors on the severity of additional failures of the same policy, task or both."""
 
 FailureKind = Literal["undone", "stalls", "ends"]
 
@@ -61,13 +61,13 @@ class WorstFailure:
 
     @property
     def text(self) -> str:
-        """Return what goes wrong: ``undone at 2.4 s``."""
+        """Return a description of the failure: ``undone at 2.4 s``."""
         return self.worst.text if self.worst is not None else f"fails, by {self.source}"
 
 
 def worst_time(times: ArrayLike, progress: ArrayLike) -> WorstTime | None:
     """Return the time to look at in a curve; ``None`` with fewer than two known samples."""
-    # The page keeps 9 decimals; what depends on finer ones would differ there.
+    # Ignore differences beyond the 9 decimals that the page stores, so that both find the same times.
     values = np.round(np.asarray(progress, dtype=np.float64), 6)
     known = ~np.isnan(values)
     seconds, values = np.asarray(times, dtype=np.float64)[known], values[known]
@@ -107,7 +107,7 @@ def worst_failures(metrics: EpisodeMetrics, most: int = 6) -> tuple[WorstFailure
         row = metrics.episodes[i]
         worst = worst_time(*metrics.curves[i])
         found.append(WorstFailure(row["run"], row["episode_id"], row["policy"], task_of(row), source, worst))
-    # Equally severe ones come in a fixed order.
+    # Equally severe failures have a fixed order.
     left = sorted(found, key=lambda f: (f.policy is None, f.policy or "", f.task, f.episode_id, f.run))
     severity = {id(f): f.worst.severity if f.worst is not None else 0.0 for f in left}
     chosen: list[WorstFailure] = []

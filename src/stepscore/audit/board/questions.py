@@ -38,7 +38,7 @@ MAX_QUESTIONS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """A stage of an answer, in seconds."""
+    """A stage in an answer, with start and end in seconds."""
 
     stage: str
     start_s: float
@@ -50,12 +50,12 @@ Answer = float | str | tuple[str, ...] | tuple[StageSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question.
+    """A question about an episode.
 
     Attributes:
-        to_s: The video is shown up to this second; ``None`` for all of it.
+        to_s: The video ends at this second; ``None`` for the whole video.
         steps: The task's subgoals or, for a segmentation, its stages, in order.
-        scene: Shared by episodes that are not independent; empty if unknown.
+        scene: Scene, shared by episodes that are not independent; empty if unknown.
     """
 
     id: str
@@ -101,7 +101,7 @@ class _Row(BaseModel):
 
 
 def _answer(kind: Kind, answer: Any, steps: tuple[str, ...]) -> Answer:
-    """Return the answer in the type of its kind; raise ValueError if it is invalid."""
+    """Convert an answer to the type of its question kind; raise ValueError if invalid."""
     if kind == "progress":
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
             raise ValueError("the answer must be a number from 0 to 1")
@@ -127,7 +127,7 @@ def write_questions(path: Path, questions: Iterable[Question]) -> None:
 
 
 def read_questions(path: Path) -> tuple[Question, ...]:
-    """Read questions from JSON lines; an error names file and line."""
+    """Read questions from JSON lines; errors name the file and line."""
     questions: list[Question] = []
     seen: set[str] = set()
     for number, line in enumerate(read_text(path, ManifestError).splitlines(), 1):
@@ -151,7 +151,7 @@ def read_questions(path: Path) -> tuple[Question, ...]:
 
 
 LEAST_SHARE = 0.2
-"""Least share of a video that is shown."""
+"""Smallest share of a video that a question covers."""
 
 TEXTS: Mapping[Kind, str] = {
     "progress": "How far is the task done at the last frame, from 0 to 1?",
@@ -162,14 +162,14 @@ TEXTS: Mapping[Kind, str] = {
 
 
 def make_questions(episodes: Iterable[Episode], *, most: int = 48, seed: int = 0) -> tuple[Question, ...]:
-    """Ask about the beginnings of some episodes, and for the stages of some.
+    """Make questions about the beginnings of some episodes, and about the stages of some.
 
     Args:
-        episodes: Only those with labelled progress, subgoals or stages give questions.
-        most: Most episodes to ask about, spread over tasks, and most to segment.
+        episodes: The episodes; those without labelled progress, subgoals or stages are skipped.
+        most: Largest number of episodes, spread over tasks, to ask about, and also to segment.
 
     Raises:
-        OptionError: No episode has such labels.
+        OptionError: No episode has labels of these kinds.
     """
     chosen = _spread([episode for episode in episodes if episode.error is None], seed)
     questions: list[Question] = []
@@ -188,7 +188,7 @@ def _drawn(seed: int, episode: Episode) -> bytes:
 
 
 def _spread(episodes: Sequence[Episode], seed: int) -> list[Episode]:
-    """Order episodes so that every prefix is spread over tasks."""
+    """Order episodes so that any prefix covers the tasks evenly."""
     by_task: dict[str, list[Episode]] = {}
     for episode in sorted(episodes, key=lambda episode: _drawn(seed, episode)):
         by_task.setdefault(episode.task or episode.instruction, []).append(episode)
@@ -214,7 +214,7 @@ def _about_beginning(episode: Episode, seed: int) -> list[Question]:
 
 
 def _last_progress(shown: Episode) -> float:
-    """Return the labelled progress of the last frame; NaN if it is not labelled."""
+    """Return the labelled progress of the last frame; NaN without a label."""
     if not shown.labels.potentials:
         return math.nan
     times, truth = shown.labels.progress(shown.labels.potentials[0])
@@ -224,7 +224,7 @@ def _last_progress(shown: Episode) -> float:
 
 
 def _between_frames(episode: Episode, share: float) -> float:
-    """Return a time after about this share of the frames, half-way to the next so that rounding changes nothing."""
+    """Return a time after about this share of the frames, midway between two frames to be safe from rounding."""
     times = episode.view(episode.main_view).timestamps()
     last = min(len(times) - 1, max(1, round(share * (len(times) - 1))))
     gap = float(np.diff(times).min()) if len(times) > 1 else 0.0
@@ -232,7 +232,7 @@ def _between_frames(episode: Episode, share: float) -> float:
 
 
 def _about_stages(episode: Episode) -> list[Question]:
-    """Ask for the stages of a success that goes through every stage once; others have no unique procedure."""
+    """Make a segmentation question if a success passes every stage once; otherwise the order is ambiguous."""
     stages = episode.labels.stages
     names = tuple(stage.name for stage in stages)
     whole = len(names) == len(set(names)) == (len(episode.subgoals) or len(names))

@@ -1,4 +1,4 @@
-"""Pairs from episodes with labelled progress."""
+"""Make pairs of frames from episodes with labelled progress."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stepscore.metrics import hop_between
 from stepscore.types import FloatArray
 
 PER_EPISODE = 2
-"""Most pairs per episode, span and direction, so that no episode dominates."""
+"""Largest number of pairs per episode, span and direction, so that no episode dominates."""
 
 MIN_GAP_S = 0.2
-"""Least time between two timestamps."""
+"""Shortest time between the two timestamps of a pair, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class _Candidate:
 def make_progress_pairs(
     episodes: Iterable[Episode], *, per_span: int = 200, seed: int = 0, potential: str | None = None
 ) -> tuple[Pair, ...]:
-    """Draw pairs of every span, half of them advances and half regressions.
+    """Draw pairs for every span, half of which are advances and half regressions.
 
     Args:
-        episodes: Only those with labelled progress give pairs.
-        per_span: Most pairs of a span.
+        episodes: The episodes; those without labelled progress are skipped.
+        per_span: Largest number of pairs for each span.
         potential: Name of the progress labels, if there are several.
 
     Raises:
@@ -88,7 +88,7 @@ def _pair(found: _Candidate, number: int) -> Pair:
 
 
 def _offers(episode: Episode, seed: int, potential: str | None) -> list[_Candidate]:
-    """Return a few pairs of every span and direction of one episode."""
+    """Return a few pairs of one episode for every span and direction."""
     times, truth = episode.labels.progress(potential)
     last_s = float(episode.view(episode.main_view).timestamps()[-1])
     known = ~np.isnan(truth) & (times <= last_s)
@@ -102,7 +102,7 @@ def _offers(episode: Episode, seed: int, potential: str | None) -> list[_Candida
         _Candidate(episode, "forwards", one.before_s, one.after_s, one.change, one.hop, one.span)
         for one in recorded
     ]
-    # A success that never falls has no regression of its own: backwards, each of its rises is one.
+    # A success whose progress never falls has no regressions, so play its rises backwards.
     found += [
         _Candidate(
             episode,
@@ -120,7 +120,7 @@ def _offers(episode: Episode, seed: int, potential: str | None) -> list[_Candida
 
 
 class _Drawn(NamedTuple):
-    """Two timestamps of a recording: the change between them, its hop, and the hop of the way back."""
+    """Two timestamps of a recording, with the change between them, the hop, and the hop in reverse."""
 
     before_s: float
     after_s: float
@@ -146,7 +146,7 @@ def _drawn(times: FloatArray, truth: FloatArray, rng: np.random.Generator) -> li
 
 
 def _spread(candidates: Sequence[_Candidate], seed: int) -> list[_Candidate]:
-    """Order candidates so that every prefix is spread over tasks and episodes."""
+    """Order candidates so that any prefix covers tasks and episodes evenly."""
     by_task: dict[str, list[_Candidate]] = defaultdict(list)
     for one in candidates:
         by_task[one.episode.task or one.episode.instruction].append(one)

@@ -18,10 +18,10 @@ MakeJudge = Callable[[Mapping[str, object]], Judge]
 """Return the judge with these options replaced."""
 
 DEFAULT = "default"
-"""Name of the trial with nothing changed."""
+"""Name of the trial with default options."""
 
 MAX_TRIALS = 1000
-"""Largest grid without a limit."""
+"""Largest grid that may run without ``max_trials``."""
 
 MAX_NAME = 60
 """Longest name of a trial and its folder; longer names end in a hash."""
@@ -32,9 +32,9 @@ class Trial:
     """One configuration of the judge.
 
     Attributes:
-        name: Also the name of its run folder.
+        name: Name of the trial and of its run folder.
         settings: The changed options, and ``views``.
-        views: The cameras it is shown; ``None`` for all.
+        views: The cameras the judge sees; ``None`` for all.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Trial:
 
     @property
     def asks_as(self) -> str:
-        """What it asks, as text: trials that ask the same are merged."""
+        """The trial's questions as text, used to merge trials with identical questions."""
         return json.dumps([self.judge.options(), self.views], sort_keys=True, default=str)
 
 
@@ -70,8 +70,8 @@ def make_grid(
 
     Args:
         over: Values of each option; ``views`` are lists of cameras.
-        views: Cameras of trials that name none; ``None`` for all.
-        max_trials: Most trials, including the default.
+        views: Cameras for trials without ``views``; ``None`` for all.
+        max_trials: Largest number of trials, including the default.
 
     Raises:
         OptionError: There are too many combinations, or the judge rejects a value in every combination.
@@ -117,7 +117,7 @@ def make_trial(
 def trial_name(settings: Mapping[str, object]) -> str:
     """Return a trial's name, valid for a folder: ``frames=8,views=top+wrist``."""
     plain = ",".join(f"{key}={_joined(value)}" for key, value in settings.items())
-    # Of a template in a file its name is enough; two of one name differ in the hash.
+    # For a template file, use the file name; the hash distinguishes files with the same name.
     short = ",".join(f"{key}={_file_name(_joined(value))}" for key, value in settings.items())
     safe = re.sub(r"[^\w=,.+-]", "_", short, flags=re.ASCII)
     if safe == plain and len(safe) <= MAX_NAME:
@@ -126,7 +126,7 @@ def trial_name(settings: Mapping[str, object]) -> str:
 
 
 def value_text(value: object) -> str:
-    """Return a value as ``-J KEY=VALUE`` takes it."""
+    """Return a value in the syntax of ``-J KEY=VALUE``."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -150,7 +150,7 @@ def _combinations(
         return
     numbers: Sequence[int] = range(count)
     if limit is not None and count >= limit:
-        # Some more than are needed: the judge may refuse combinations, or two may be the same.
+        # Draw a few extra, because the judge may reject combinations, or two may be identical.
         numbers = random.Random(seed).sample(numbers, min(count, 10 * limit))
     for number in numbers:
         settings = {}

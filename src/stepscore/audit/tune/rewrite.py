@@ -1,7 +1,7 @@
-"""Rewordings of a judge's template, proposed by its own model and checked before they are tried.
+"""Rewordings of a judge's template, proposed by the judge's model and checked before use.
 
-A simple form of the prompt optimisation that StepEval's paper asks for (arXiv 2509.19524): the model
-proposes, labels decide.
+This is a simple form of the prompt optimisation that StepEval's paper proposes (arXiv 2509.19524). The model
+suggests rewordings, and the labels decide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stepscore.models.calls import Call, opened_chain
 from stepscore.runs import CallOptions
 
 MAX_REWRITES = 50
-"""Most rewordings per request."""
+"""Largest number of rewordings per request."""
 
 TEMPERATURE, TOKENS_EACH = 0.7, 400
 """Sampling temperature, and tokens per rewording."""
@@ -38,22 +38,22 @@ class TemplateJudge(Protocol):
     """A judge whose option ``template`` can be a path to a text file."""
 
     def template_text(self) -> str:
-        """Return the text of its template."""
+        """Return the text of the judge's template."""
 
 
 @dataclass(frozen=True)
 class Rewrites:
-    """Files of the usable rewordings, and what was wrong with each of the others."""
+    """Files of the accepted rewordings, and the reason for rejecting each of the others."""
 
     paths: tuple[Path, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
 def check_rewritable(judge: Judge) -> Model:
-    """Return the model that would reword the judge's template.
+    """Return the model to use for rewording the judge's template.
 
     Raises:
-        OptionError: The judge has no template, or its model generates no text.
+        OptionError: The judge has no template, or its model does not generate text.
     """
     if not isinstance(judge, TemplateJudge):
         raise OptionError(
@@ -67,12 +67,12 @@ def check_rewritable(judge: Judge) -> Model:
 
 
 def marks_of(text: str) -> Counter[str]:
-    """Count the marks of a template: fields, image places, conditions and sections."""
+    """Count a template's markup elements: fields, image placeholders, conditions and sections."""
     return Counter(_MARKS.findall(text))
 
 
 def check_rewording(text: object, template: str, others: Sequence[str] = ()) -> str | None:
-    """Return why a rewording cannot be used (``others`` were accepted before it); ``None`` if it can."""
+    """Return the reason for rejecting a rewording (``others`` were already accepted); ``None`` if valid."""
     if not isinstance(text, str) or not text.strip() or text != text.encode(errors="replace").decode():
         return "it is no text"
     wanted, found = marks_of(template), marks_of(text)
@@ -91,7 +91,7 @@ def rewrite(
 ) -> Rewrites:
     """Ask the judge's model to reword its template; write the usable rewordings as text files.
 
-    Answers are kept in the folder, so the same question is not asked again.
+    Answers are cached in the folder, so a repeated question is answered from the cache.
     """
     model = check_rewritable(judge)
     assert isinstance(judge, TemplateJudge)

@@ -1,7 +1,7 @@
-"""Episodes that play their recording along another path: forth and back, again, in another order.
+"""Episodes that replay their recording differently: backwards, repeatedly, or in another order.
 
-What is true of a frame's state stays true of it whenever it is shown, so progress follows the frames. A judge that
-counts seconds only sees the video continue.
+The state in a frame does not depend on when the frame is played, so the true progress moves with the frames.
+A judge that relies on elapsed time cannot follow.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
 
 
 def repeat(episode: Episode, times: int = 2) -> Episode:
-    """Play the whole episode ``times`` times over, each time from its first frame."""
+    """Play the whole episode ``times`` times, each time from its first frame."""
     if int(times) != times or not 2 <= times <= 16:
         raise OptionError(f"times must be an integer from 2 to 16, got {times}.")
     return _replayed(episode, ((0.0, 1.0),) * int(times), "repeated", {"times": int(times)}, str(int(times)))
 
 
 def twice(episode: Episode) -> Episode:
-    """Play the whole episode two times, under the instruction to do the task twice: every view recurs.
+    """Play the whole episode two times, with the instruction to do the task twice.
 
-    After the first time half of it is done, and nothing in the image tells the two times apart.
+    After the first time, half of the task is done, and no image shows which of the two times is playing.
     """
     text = f"Do this twice: {inside_a_sentence(episode.instruction)}."
     again = repeat(episode)
@@ -67,7 +67,8 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
     Args:
         episode: The episode to perturb.
         blocks: Number of blocks, from 2 to 256.
-        seed: Random seed; the order depends only on it and the episode's id, and is never the recorded one.
+        seed: Random seed. The order depends only on the seed and the episode's id, and always differs from
+            the recording.
     """
     if int(blocks) != blocks or not 2 <= blocks <= 256:
         raise OptionError(f"blocks must be an integer from 2 to 256, got {blocks}.")
@@ -82,9 +83,10 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
 
 
 def reordered(episode: Episode, perturbation: TimePerturbation) -> Episode:
-    """Show frames in another order: what is true of a frame stays true of it whenever it is shown.
+    """Play frames in another order; each frame keeps its labels.
 
-    The id stays, so that this is for training data; what is judged is made by :func:`perturb`.
+    The episode's id does not change, so use this only for training data. For episodes to judge, use
+    :func:`perturb`.
     """
     views = {name: RetimedView(view, perturbation) for name, view in episode.views.items()}
     return replace(episode, views=views, labels=_labels(episode, perturbation), signal_reader=None)

@@ -1,8 +1,8 @@
-"""Views whose frames come in another order or at other times, computed when frames are read.
+"""Views that play frames in another order or at other times, applied when frames are read.
 
-A time perturbation is a small value that maps the recorded timestamps to the indices of the frames shown and the
-times they are shown at. Each view of an episode applies it to its own timestamps, so cameras of different frame
-rates stay together.
+A time perturbation is a small object that maps the recorded timestamps to the indices and the new timestamps
+of the played frames. Each view of an episode applies the perturbation to its timestamps, so cameras with
+different frame rates stay synchronised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Schedule(NamedTuple):
 
 
 class TimePerturbation(Protocol):
-    """Which frames are shown when. A frozen dataclass whose repr enters the view's digest: its names are stored."""
+    """A frozen dataclass that schedules frames. Its repr is part of the view's digest, so names are frozen."""
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
         """Return the schedule for recorded ``times`` (from 0, increasing) and the length of a frame in seconds."""
@@ -48,27 +48,27 @@ class _SameRate:
 
 @dataclass(frozen=True)
 class Frozen(_SameRate):
-    """One frame throughout: the first, or the last."""
+    """Plays a single frame throughout, the first or the last."""
 
     last: bool
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """Return the recorded times with one frame."""
+        """Return the recorded times, all with the same frame."""
         return Schedule(np.full(len(times), len(times) - 1 if self.last else 0), times)
 
 
 @dataclass(frozen=True)
 class Reversed(_SameRate):
-    """The last frame first. Frame i, shown at t_i, is now shown at t_last - t_i."""
+    """Plays the frames backwards. Frame i moves from t_i to t_last - t_i."""
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """Return the frames from last to first, each after the gap that followed it."""
+        """Return the frames from last to first, with the gaps between frames reversed."""
         return Schedule(np.arange(len(times))[::-1], times[-1] - times[::-1])
 
 
 @dataclass(frozen=True)
 class Cut(_SameRate):
-    """The frames shown before ``to_s``; always the first."""
+    """Plays the frames before ``to_s``, and at least the first."""
 
     to_s: float
 
@@ -80,7 +80,7 @@ class Cut(_SameRate):
 
 @dataclass(frozen=True)
 class Slowed:
-    """The same frames, each shown ``factor`` times as long."""
+    """Plays each frame ``factor`` times as long."""
 
     factor: float
 
@@ -89,13 +89,13 @@ class Slowed:
         return Schedule(np.arange(len(times)), times * self.factor)
 
     def frame_s(self, frame_s: float) -> float:
-        """Return the length stretched as the times are."""
+        """Return the stretched length of a frame."""
         return frame_s * self.factor
 
 
 @dataclass(frozen=True)
 class Paused(_SameRate):
-    """The frame shown at ``at_s`` stays for ``seconds`` longer, repeated at the frame rate."""
+    """Holds the frame at ``at_s`` for ``seconds`` longer, repeated at the frame rate."""
 
     at_s: float
     seconds: float
@@ -112,39 +112,39 @@ class Paused(_SameRate):
 
 @dataclass(frozen=True)
 class Thinned:
-    """Every ``every``-th frame, from the first, at its recorded time."""
+    """Plays every ``every``-th frame, starting with the first, at its recorded time."""
 
     every: int
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """Return the frames that are left."""
+        """Return the remaining frames."""
         kept = np.arange(0, len(times), self.every)
         return Schedule(kept, times[kept])
 
     def frame_s(self, frame_s: float) -> float:
-        """Return the time between frames that are left."""
+        """Return the time between the remaining frames."""
         return frame_s * self.every
 
 
 @dataclass(frozen=True)
 class Replayed(_SameRate):
-    """The recording played along ``segments``, one after another, forwards or backwards.
+    """Plays ``segments`` of the recording one after another, forwards or backwards.
 
     Attributes:
-        segments: Where each begins and ends, as shares of the time from the first frame to the last: ``(0, 1)`` is
-            the whole recording, ``(1, 0)`` the whole backwards.
+        segments: Start and end of each segment, as shares of the time from the first frame to the last: ``(0,
+            1)`` plays the whole recording, ``(1, 0)`` plays all of it backwards.
     """
 
     segments: tuple[tuple[float, float], ...]
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """Return the frames of each segment, at the gaps they were recorded with; a cut takes one frame."""
+        """Return the frames of each segment with their recorded gaps; a cut between segments lasts one frame."""
         frames: list[int] = []
         for begin, end in self.segments:
             first, last = (int(frame_at(times, share * times[-1])) for share in (begin, end))
             step = 1 if last >= first else -1
             part = list(range(first, last + step, step))
-            # A frame that ends one segment and begins the next is shown once.
+            # A frame that ends one segment and begins the next is played once.
             frames += part[1:] if frames and frames[-1] == part[0] else part
         order = np.array(frames, dtype=np.int64)
         gaps = np.abs(np.diff(times[order]))
@@ -155,28 +155,28 @@ class Replayed(_SameRate):
 
 @dataclass(frozen=True)
 class Scheduled:
-    """Given frames at given times, whatever was recorded when.
+    """Plays the given frames at the given times, regardless of the recorded times.
 
     Attributes:
-        frames: Index of each frame shown.
-        shown: The time of each in seconds, increasing from 0.
+        frames: Index of each played frame.
+        shown: Timestamp of each played frame in seconds, increasing from 0.
     """
 
     frames: tuple[int, ...]
     shown: tuple[float, ...]
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """Return the frames at their times."""
+        """Return the given frames and times."""
         return Schedule(np.array(self.frames, dtype=np.int64), np.array(self.shown, dtype=np.float64))
 
     def frame_s(self, frame_s: float) -> float:
-        """Return the mean time between two frames shown."""
+        """Return the mean time between two played frames."""
         return self.shown[-1] / (len(self.shown) - 1) if len(self.shown) > 1 else frame_s
 
 
 @dataclass(frozen=True)
 class RetimedView:
-    """A view under a time perturbation. Holds no frames and opens nothing until it is read."""
+    """A view with a time perturbation. It holds no frames and opens no file until it is read."""
 
     view: View
     perturbation: TimePerturbation
@@ -194,15 +194,15 @@ class RetimedView:
         )
 
     def timestamps(self) -> FloatArray:
-        """Return the seconds of every frame after the perturbation."""
+        """Return the timestamp of every frame after the perturbation, in seconds."""
         return self._schedule(self.view.info()).times
 
     def frames(self) -> IntArray:
-        """Return the index of the recorded frame that is shown at each timestamp."""
+        """Return the index of the recorded frame at each timestamp."""
         return self._schedule(self.view.info()).frames
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """Read the frames at ``indices`` of this view; a recorded frame shown several times is decoded once."""
+        """Read the frames at ``indices``; a recorded frame that is played several times is decoded once."""
         frames = self._schedule(self.view.info()).frames
         wanted = frames[check_indices(indices, len(frames), self.location())]
         distinct, inverse = np.unique(wanted, return_inverse=True)
@@ -215,7 +215,7 @@ class RetimedView:
         return hashlib.sha256(self.view.digest() + repr(self.perturbation).encode()).digest()
 
     def location(self) -> str:
-        """Return where the recorded frames are, and the perturbation."""
+        """Return the location of the recorded frames, and the perturbation."""
         return f"{self.view.location()} as {self.perturbation!r}"
 
     def _schedule(self, recorded: ViewInfo) -> Schedule:
@@ -224,18 +224,18 @@ class RetimedView:
 
 @dataclass(frozen=True)
 class RetimedSignals:
-    """The signals of an episode under a time perturbation: those of the frames shown, when they are shown."""
+    """The signals of an episode with a time perturbation, in the order and at the times of the played frames."""
 
     reader: SignalReader
     perturbation: TimePerturbation
 
     @property
     def path(self) -> Path:
-        """The file they are in."""
+        """The file that holds the signals."""
         return self.reader.path
 
     def read(self) -> tuple[Signal, ...]:
-        """Read the signals and bring them in the order of the frames shown."""
+        """Read the signals and reorder them like the played frames."""
         return tuple(self._retimed(signal) for signal in self.reader.read())
 
     def _retimed(self, signal: Signal) -> Signal:

@@ -1,7 +1,7 @@
 """Rows of a file that another tool wrote (csv, jsonl or parquet), whole or by episode.
 
-Cells stay as the file states them; :meth:`Rows.floats` converts a column to numbers, and the error for a cell that is
-not a number names file, row and column. An unknown number is NaN. Every error is a CurveError.
+Cells keep their original values; :meth:`Rows.floats` converts a column to numbers, and the error for a cell
+that is not a number names file, row and column. An unknown number is NaN. Every error is a CurveError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepscore.types import FloatArray, IntArray
 
 SUFFIXES: Final = (".csv", ".jsonl", ".parquet")
 UNKNOWN: Final = ("", "nan", "null")
-"""Cells of a csv file that mean an unknown number, in any case of letters."""
+"""Cells of a csv file that stand for an unknown number (case-insensitive)."""
 
 ABSENT: Final = ("absent",)
 """The cell of a jsonl row that lacks the column (``null`` is ``None``)."""
@@ -58,11 +58,11 @@ class Rows:
         return len(self.numbers)
 
     def at(self, row: int) -> str:
-        """Return where a row is, for messages."""
+        """Return the location of a row, for messages."""
         return f"{self.path}, row {self.numbers[row]}"
 
     def cells(self, name: str) -> Sequence[object]:
-        """Return a column's cells as the file states them."""
+        """Return a column's cells with their original values."""
         return _listed(self.columns[name])
 
     def take(self, keep: IntArray) -> Rows:
@@ -106,7 +106,7 @@ def _picked(cells: Cells, keep: IntArray) -> Cells:
 
 
 def parse_number(cell: object) -> float:
-    """Return the number a cell states, NaN where it is unknown; ValueError where it states something else."""
+    """Return a cell as a number, NaN if unknown; ValueError if the cell is not a number."""
     if isinstance(cell, str):
         if cell.strip().lower() in UNKNOWN:
             return math.nan
@@ -124,7 +124,7 @@ def parse_number(cell: object) -> float:
 
 
 def is_empty(cell: object) -> bool:
-    """Return whether a cell states nothing: absent, null, NaN or blank text."""
+    """Return whether a cell is empty: absent, null, NaN or blank text."""
     return cell is None or cell is ABSENT or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
@@ -199,7 +199,7 @@ def read_large(path: Path) -> Rows:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Convert what the libraries raise on a bad file into a CurveError that names it."""
+    """Convert library errors on a bad file into a CurveError that names the file."""
     try:
         yield
     except StepScoreError:
@@ -212,7 +212,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def check_columns(n: int, path: Path) -> None:
-    """Raise CurveError for a table of more columns than ``MAX_COLUMNS``."""
+    """Raise CurveError for a table with more than ``MAX_COLUMNS`` columns."""
     if n > MAX_COLUMNS:
         raise CurveError(f"{path} has {n} columns; at most {MAX_COLUMNS} are read.")
 
@@ -232,7 +232,7 @@ def _read_csv(path: Path) -> Rows:
     with path.open(encoding="utf-8-sig", newline="") as file:
         table = list(csv.reader(file, strict=True))
     header = [name.strip() for name in table[0]] if table else []
-    # In a file of one column an empty line is an unknown value; elsewhere it is nothing.
+    # An empty line is an unknown value in a file with one column, and is ignored in other files.
     body = [row or [""] for row in table[1:] if row or len(header) == 1]
     for number, row in enumerate(body, start=1):
         if len(row) != len(header):

@@ -1,4 +1,4 @@
-"""File systems by URL, through fsspec."""
+"""Open remote file systems by URL with fsspec."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscore.episodes.remote.reasons import reason
 from stepscore.errors import MissingExtraError, SourceError
 
 _EXTRAS = {"s3": "remote", "s3a": "remote", "hf": "hub"}
-"""Extras that bring what fsspec needs for a protocol."""
+"""Extras that install the packages fsspec needs for a protocol."""
 
 _PACKAGES = {
     "gs": "gcsfs",
@@ -20,7 +20,7 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-"""Packages that it needs for others."""
+"""Packages fsspec needs for other protocols."""
 
 
 def is_url(source: object) -> bool:
@@ -29,10 +29,11 @@ def is_url(source: object) -> bool:
 
 
 def checked_url(source: str) -> str:
-    """Return the URL of a folder without a slash at its end; runs record it, so it may hold no secret.
+    """Return the URL of a folder without a trailing slash; runs record the URL, so secrets are rejected.
 
     Raises:
-        SourceError: It holds a name, a key or a query, names a chain of file systems, or is of a web server.
+        SourceError: The URL contains a user name, a key or a query, chains several file systems, or points to
+            a web server.
     """
     url = source.rstrip("/")
     parts = urlsplit(url)
@@ -44,7 +45,7 @@ def checked_url(source: str) -> str:
     if "::" in url or not parts.scheme or not (parts.netloc or parts.path):
         raise SourceError(f"{url[:200]!r} is not the URL of a folder, such as s3://bucket/dataset.")
     if parts.scheme in ("http", "https"):
-        # No request is sent: the answer for a folder would be a page of links of any length.
+        # Send no request, because a web server answers for a folder with a page of links of unknown length.
         raise SourceError(
             f"Cannot list {url[:200]}: web servers have no list of a folder's files and their sizes. "
             "Download the dataset and pass its folder; for a dataset on the Hub, pass its repo id (user/name)."
@@ -53,14 +54,14 @@ def checked_url(source: str) -> str:
 
 
 def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
-    """Return fsspec's file system of a URL, and the path in it.
+    """Return fsspec's file system for a URL, and the path inside that file system.
 
     Args:
         url: The URL.
-        new: Make a new one instead of reusing one that was made before.
+        new: Create a new file system object instead of reusing a cached one.
 
     Raises:
-        MissingExtraError: fsspec, or what it needs for a bucket of S3 or the Hub, is not installed.
+        MissingExtraError: fsspec, or the package it needs for S3 or the Hub, is not installed.
         SourceError: The protocol is unknown, needs another package, or the store cannot be opened.
     """
     protocol = urlsplit(url).scheme
@@ -78,6 +79,6 @@ def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
         raise SourceError(
             f"Reading {protocol}:// addresses needs another package: pip install {package}"
         ) from None
-    except Exception as error:  # fsspec's file systems share no base of their errors
+    except Exception as error:  # fsspec's file systems have no common error class
         raise SourceError(f"Cannot open {url}: {reason(error)}.") from error
     return filesystem, str(path)

@@ -1,7 +1,7 @@
-"""Requests to the Hub over HTTP, within limits: of the seconds that an answer takes, and of its bytes.
+"""Requests to the Hub over HTTP, with limits on the time and the size of a response.
 
-They are sent with the client, the token and the proxies of ``huggingface_hub``, whose own functions read answers of
-any length.
+Requests use the client, the token and the proxies of ``huggingface_hub``, but not its functions, which read
+responses of any length.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 
 class HubAnswerError(ValueError):
-    """An answer that does not hold what was asked for, and will not at another attempt."""
+    """A response without the requested content, for which a retry would not help."""
 
 
 class HubStatusError(Exception):
-    """A refusal: its status and headers, without the address, which may be signed."""
+    """An error response: status and headers, without the URL, which may be signed."""
 
     def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
         denied = " (no access: hf auth login, or set HF_TOKEN)" if status_code in (401, 403) else ""
@@ -47,12 +47,12 @@ class HubStatusError(Exception):
 
 
 def hub_headers() -> dict[str, str]:
-    """Return the headers of a request, the token of this user among them."""
+    """Return the headers of a request, including the user's token."""
     return {**_utils().build_hf_headers(), "Accept-Encoding": "identity"}
 
 
 def attempted(work: Callable[[], T], size: int) -> T:
-    """Return what ``work`` returns, at its first attempt that succeeds."""
+    """Call ``work`` with retries, and return the result of the first success."""
     import stamina
 
     def attempts() -> T:
@@ -65,28 +65,28 @@ def attempted(work: Callable[[], T], size: int) -> T:
 
 
 def read_body(response: Any, most: int) -> bytes:
-    """Return the body of an answer; HubAnswerError above ``most`` bytes, SlowAnswerError if it is too slow."""
+    """Return the body of a response; HubAnswerError above ``most`` bytes, SlowAnswerError if it is too slow."""
     end = time.monotonic() + limits.time_for(most)
     content = bytearray()
-    # Pieces of the buffer's size at most: a longer answer is noticed soon.
+    # Read at most a buffer at a time, so that an oversized response is noticed early.
     chunks = response.iter_raw() if hasattr(response, "iter_raw") else response.iter_content(1 << 16)
     for chunk in chunks:
         content += chunk
         if len(content) > most:
             raise HubAnswerError(f"the server sent more than the requested {most} bytes")
-        if time.monotonic() > end:  # whoever waited has left
+        if time.monotonic() > end:  # the caller has given up waiting
             raise SlowAnswerError("the answer took too long")
     return bytes(content)
 
 
 @contextmanager
 def opened(address: str, headers: Mapping[str, str]) -> Iterator[Any]:
-    """Send a request; yield the answer, whose body has not been read."""
+    """Send a request; yield the response before its body is read."""
     session = _utils().get_session()
     if callable(getattr(session, "stream", None)):
         with session.stream("GET", address, headers=headers, timeout=TIMEOUT_S) as response:
             yield response
-    else:  # requests, before huggingface_hub 1.0
+    else:  # huggingface_hub below 1.0 uses requests
         with session.get(address, headers=headers, timeout=TIMEOUT_S, stream=True) as response:
             yield response
 
@@ -102,15 +102,15 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Range]) -> list[bytes]:
-    """Return the bytes of some ranges of a file.
+    """Return the bytes of several ranges of a file.
 
-    The Hub answers with the address of a store, which is asked for the other ranges at once.
+    The Hub redirects to a storage server, from which the remaining ranges are read concurrently.
 
     Args:
-        folder: The dataset, pinned.
-        name: POSIX path of the file in it.
-        size: Its bytes.
-        ranges: First byte and the one after the last, at least one.
+        folder: The pinned dataset folder.
+        name: POSIX path of the file in the folder.
+        size: Size of the file in bytes.
+        ranges: Start and end (exclusive) of each range; at least one range.
     """
     hub = hub_package(f"Reading {folder.repo_id} from the Hub")
     address = hub.hf_hub_url(
@@ -129,7 +129,7 @@ def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Ra
 
 
 def _read_range(address: str, headers: Mapping[str, str], size: int, part: Range) -> tuple[bytes, str]:
-    """Return the bytes of a range, and the address that gave them."""
+    """Return the bytes of a range, and the URL they came from."""
     return attempted(lambda: _read_once(address, headers, size, part), part[1] - part[0])
 
 
@@ -158,11 +158,12 @@ def _check_answer(response: Any, size: int, part: Range) -> None:
 
 
 def pinned(folder: HubFolder) -> HubFolder:
-    """Return the folder at the commit that its revision is at now.
+    """Return the folder pinned to the current commit of its revision.
 
     Raises:
         MissingExtraError: huggingface_hub is not installed.
-        SourceError: There is no such repository or revision, this user may not read it, or the Hub is not reached.
+        SourceError: The repository or revision does not exist, the user may not read it, or the Hub cannot be
+            reached.
     """
     if folder.is_pinned:
         return folder
@@ -178,7 +179,7 @@ def pinned(folder: HubFolder) -> HubFolder:
 
 
 def list_repository(folder: HubFolder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield path and entry of every file in a pinned folder; SourceError if the list fails or does not end."""
+    """Yield path and entry of every file in a pinned folder; SourceError if listing fails or never ends."""
     inside = f"{folder.folder}/" if folder.folder else ""
     path = f"/{quote(folder.folder)}" if folder.folder else ""
     address = first = f"{_address(folder)}/tree/{folder.revision}{path}?recursive=true&expand=false"
@@ -214,7 +215,7 @@ def _address(folder: HubFolder) -> str:
 
 
 def _ask(address: str) -> tuple[Any, str]:
-    """Return the JSON at an address, and the address of its next page; empty if there is none."""
+    """Return the JSON at a URL and the URL of the next page, which is empty if there is none."""
 
     def once() -> tuple[Any, str]:
         with opened(address, hub_headers()) as response:

@@ -1,4 +1,4 @@
-"""Open a video file: only regular files of the known formats, and never another file in its place."""
+"""Open video files safely: only regular files of known formats, without following references to other files."""
 
 from __future__ import annotations
 
@@ -39,40 +39,41 @@ _DEMUXERS = (
     *("h264", "hevc", "av1", "obu", "ivf", "m4v", "mjpeg", "apng", "mxf", "dv", "webp", "webp_anim"),
 )
 _OPEN_OPTIONS = {
-    # libav finds the format by content: without these, a playlist called x.mp4 opens other files and addresses.
+    # libav detects the format by content, so without this list a playlist called x.mp4 could open other files
+    # and URLs.
     "format_whitelist": ",".join(_DEMUXERS),
     "protocol_whitelist": "file",
-    # Opening decodes a frame where the header states no pixel format.
+    # libav decodes a frame on opening if the header has no pixel format.
     "max_pixels": str(MAX_PIXELS),
 }
 
 
 def check_video_file(path: Path) -> None:
-    """Raise VideoError where there is no regular file; a pipe or a device is never opened."""
+    """Raise VideoError unless the path is a regular file; pipes and devices are never opened."""
     if not os.path.exists(path):
         raise VideoError(f"No video at {shown(path)}.")
     check_regular(path, VideoError)
 
 
 def open_video(path: Path, *, parse: bool = True) -> av.container.InputContainer:
-    """Open the file; a VideoError states why it is not a readable video.
+    """Open the file; raise VideoError with the reason if it is not a readable video.
 
     Args:
         path: The file.
-        parse: Look into packets for what they hold. Without it, the container's own table is trusted, as it must
-            be if the packets of a remote file are not there yet.
+        parse: Probe packets for stream information. If false, only the container's header is used, which is
+            required while the packets of a remote file are not downloaded yet.
     """
     check_video_file(path)
     options = _OPEN_OPTIONS if parse else {**_OPEN_OPTIONS, "fflags": "noparse"}
     try:
-        # With the protocol in front, no name is taken for an address (http:, concat:, data:).
+        # With an explicit protocol, no file name can be mistaken for a URL (http:, concat:, data:).
         return av.open(f"file:{os.path.abspath(path)}", options=options)
     except (av.FFmpegError, OSError, ValueError) as error:
         raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: Exception) -> VideoError:
-    """Return the error of a file that the system or libav does not open."""
+    """Return the error for a file that the operating system or libav cannot open."""
     return VideoError(f"{path} is not a video that can be read ({reason(error)}). Readable: {FORMATS}.")
 
 
@@ -83,7 +84,7 @@ def video_stream(container: av.container.InputContainer, path: Path) -> av.video
             continue
         if stream.codec_context is None:
             raise VideoError(f"{path}: there is no decoder for its video codec in this build of PyAV.")
-        # A stream may grow in the middle, past what its header states.
+        # The frame size may increase mid-stream, beyond the size in the header.
         stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
         return stream
     raise VideoError(f"{path} has no video stream. Readable: {FORMATS}.")
@@ -92,12 +93,12 @@ def video_stream(container: av.container.InputContainer, path: Path) -> av.video
 def packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream
 ) -> Iterator[VideoPacket]:
-    """Iterate over the stream's packets from the current position, without the empty ones that mark its end."""
+    """Iterate over the stream's packets from the current position, skipping the empty packets that mark its end."""
     return (packet for packet in container.demux(stream) if packet.size)
 
 
 def reason(error: BaseException) -> str:
-    """Return what went wrong, in libav's words and without its error number."""
+    """Return libav's error message without the error number."""
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -105,25 +106,25 @@ _UPRIGHT = (0x10000, 0, 0, 0x10000)
 
 
 class Rotation(NamedTuple):
-    """Swap rows and columns, then mirror: the eight orientations of an image."""
+    """One of the eight orientations of an image: an optional transpose, followed by mirroring."""
 
     transpose: bool = False
     mirror_x: bool = False
     mirror_y: bool = False
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height after rotation, or of the stored frame given those of the upright one."""
+        """Return width and height after rotation; the mapping also works in reverse."""
         return (height, width) if self.transpose else (width, height)
 
     def apply(self, image: Frames) -> Frames:
-        """Return the upright image, from and to shape (h, w, 3)."""
+        """Return the upright image; input and output have shape (h, w, 3)."""
         if self.transpose:
             image = image.swapaxes(0, 1)
         return image[:: -1 if self.mirror_y else 1, :: -1 if self.mirror_x else 1]
 
 
 def may_be_rotated(header: Mp4Header, container: str) -> bool:
-    """Return whether the file may state a rotation, without decoding; only mp4 and Matroska families can."""
+    """Return whether the file may contain a rotation, without decoding; only mp4 and Matroska can."""
     return "matroska" in container or (
         "mp4" in container and any(matrix != _UPRIGHT for matrix in header.matrices)
     )
@@ -134,13 +135,13 @@ def read_rotation(
 ) -> Rotation:
     """Read the rotation from the display matrix of the stream's first frame.
 
-    Reads from the start of the file and leaves it somewhere after the first frame.
+    Reading starts at the beginning of the file and leaves the position somewhere after the first frame.
     """
     try:
         container.seek(0, backward=True, stream=stream)
         frame = next(container.decode(stream), None)
     except av.FFmpegError:
-        return Rotation()  # reading a frame reports what is wrong with it
+        return Rotation()  # reading the frame later reports the error
     side_data = cast("Mapping[str, SupportsBytes]", frame.side_data if frame is not None else {})
     matrix = side_data.get("DISPLAYMATRIX")
     if matrix is None or len(bytes(matrix)) < 20:

@@ -1,8 +1,8 @@
-"""Strict parsers of answers in text.
+"""Strict parsers for text answers.
 
-Every function returns what the answer states, or unknown: ``"unknown"`` for a verdict, NaN for a number, ``None`` for
-a list. Contradictory statements are unknown. Nothing is clipped, completed, or taken from position. A model's
-thinking (``<think> ... </think>``) is not part of its answer.
+Every function returns the value that the answer states, or unknown: ``"unknown"`` for a verdict, NaN for a
+number, ``None`` for a list. Contradictory statements count as unknown. Values are never clipped, completed,
+or inferred from their position. A model's thinking (``<think> ... </think>``) is not part of the answer.
 """
 
 from __future__ import annotations
@@ -57,26 +57,26 @@ NO_ANSWER = SubgoalAnswer("unknown")
 
 
 def strip_thinking(text: str) -> str:
-    """Return the answer without the model's thinking; thinking that was cut off leaves no answer."""
+    """Return the answer without the model's thinking; an answer cut off while thinking is empty."""
     return _THINKING.sub("", text)
 
 
 def normalize_text(text: str) -> str:
-    """Return a text for comparison: lower case, single spaces, no punctuation around it."""
+    """Normalise a text for comparison: lower case, single spaces, no surrounding punctuation."""
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*_()[]")
 
 
 def parse_stated_number(
     text: str, pattern: str, begins: str | None = None, *, ignore_case: bool = False
 ) -> float:
-    """Return the number that an answer states in a strict form; NaN if it states none, or several that differ.
+    """Return the number that an answer states in a strict form; NaN without a number or with conflicting ones.
 
     Args:
         text: The answer.
-        pattern: Regular expression of a whole statement, whose one group is the number.
-        begins: How every statement begins. If more begin than are whole, the answer is unknown. ``None``: the
-            statement is the whole answer.
-        ignore_case: Whether upper and lower case are the same.
+        pattern: Regular expression for a complete statement, with one group that captures the number.
+        begins: Literal text with which every statement begins. If there are more beginnings than complete
+            statements, the answer is unknown. ``None``: the answer must be a single statement.
+        ignore_case: Whether to ignore case.
     """
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
     answer = strip_thinking(text)
@@ -91,11 +91,11 @@ def parse_stated_number(
 
 
 def parse_tagged_percent(text: str, tag: str) -> float:
-    """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN if none is stated.
+    """Return the percentage inside ``<tag> ... </tag>`` as a fraction; NaN if there is none.
 
     ``<score>+25%</score>`` is 0.25. The percent sign may be missing if the number cannot be a fraction (``25``,
-    ``-40.5``, ``0``); ``0.5`` without it is ambiguous, so unknown. Other content, and several tags that differ, are
-    unknown. The value may lie outside 0..1.
+    ``-40.5``, ``0``); ``0.5`` without a percent sign is ambiguous and therefore unknown. Other content or
+    conflicting tags are also unknown. The value may lie outside 0..1.
     """
     inside = re.findall(rf"<{tag}>(.*?)</{tag}>", strip_thinking(text), re.DOTALL | re.IGNORECASE)
     values = {_tag_value(content) for content in inside}
@@ -115,8 +115,8 @@ def parse_subgoal_answer(text: str) -> SubgoalAnswer:
 def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswer, ...]:
     """Return the answers to a question about several subgoals, one for each name; unknown for those not mentioned.
 
-    An entry is about a subgoal if it gives its number (from 1) or its name, and not those of two. Without JSON, lines
-    such as ``2. no - it slipped`` are parsed.
+    An entry belongs to a subgoal if it contains the subgoal's number (from 1) or name, and does not match two
+    subgoals. If there is no JSON, lines such as ``2. no - it slipped`` are parsed.
     """
     answer = strip_thinking(text)
     by_subgoal: list[list[SubgoalAnswer]] = [[] for _ in names]
@@ -134,11 +134,11 @@ def parse_subgoal_answers(text: str, names: Sequence[str]) -> tuple[SubgoalAnswe
 
 
 def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
-    """Return the numbered actions that an answer says are left: empty if it says none, else ``None``.
+    """Return the remaining actions that an answer lists; empty if it states that none remain, else ``None``.
 
     ProcVLM's format (model card): ``the following steps are required:`` and a list numbered from 1, or a sentence
-    with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Contradictions are
-    ``None``.
+    with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Contradictory
+    answers give ``None``.
     """
     answer = strip_thinking(text)
     listed = _LISTED.findall(answer)
@@ -152,7 +152,7 @@ def parse_remaining_actions(text: str) -> tuple[str, ...] | None:
 
 
 def percent_value(digits: str, *, has_sign: bool) -> float:
-    """Return a stated number as percent; NaN if, without a percent sign, it could be a fraction of 1 as well."""
+    """Return a stated number as percent; NaN if it has no percent sign and could also be a fraction."""
     value = float(digits)
     return math.nan if not has_sign and 0 < abs(value) <= 1 else value
 
@@ -163,7 +163,7 @@ def _tag_value(content: str) -> float:
 
 
 def _entries(text: str) -> Iterator[Mapping[str, object]]:
-    """Yield the JSON objects of an answer that may hold a verdict."""
+    """Yield the JSON objects of an answer that may contain a verdict."""
     for value in json_values(text):
         listed = value if isinstance(value, list) else [value]
         for item in listed:
@@ -174,9 +174,9 @@ def _entries(text: str) -> Iterator[Mapping[str, object]]:
 
 
 def json_values(text: str) -> Iterator[object]:
-    """Yield every outermost JSON object or list in a text; of a cut-off one, its complete parts.
+    """Yield every outermost JSON object or list in a text, and the complete parts of a truncated value.
 
-    Keys are in lower case, and those that an object states twice and differently are left out.
+    Keys are lower-cased, and keys with conflicting values in an object are dropped.
     """
     decoder = json.JSONDecoder(object_pairs_hook=_consistent, parse_constant=lambda _: None)
     at = 0
@@ -184,7 +184,7 @@ def json_values(text: str) -> Iterator[object]:
         try:
             value, at = decoder.raw_decode(text, bracket.start())
         except RecursionError:
-            return  # brackets nested a thousand deep: no answer, and none after it
+            return  # brackets nested a thousand deep are no answer, so stop here
         except ValueError:
             at = bracket.end()
         else:
@@ -202,7 +202,7 @@ def _from_entry(entry: Mapping[str, object]) -> SubgoalAnswer:
     answer, when, why = entry.get("answer"), entry.get("when"), entry.get("why")
     text = {True: "yes", False: "no"}[answer] if isinstance(answer, bool) else answer
     word = _WORDS.get(normalize_text(text), "unknown") if isinstance(text, str) else "unknown"
-    # JSON may encode half of a character ("\\ud83e"), which no table can hold.
+    # JSON may encode an unpaired surrogate ("\\ud83e"), which no table can store.
     reason = why.encode("utf-8", "replace").decode() if isinstance(why, str) else ""
     return SubgoalAnswer(word, _seconds(when), reason)
 
@@ -216,7 +216,7 @@ def _seconds(value: object) -> float:
 
 
 def _subgoal_index(entry: Mapping[str, object], names: Sequence[str]) -> int | None:
-    """Return which subgoal an entry is about, counted from 0."""
+    """Return the index, from 0, of the subgoal that an entry belongs to."""
     number, name = entry.get("number"), entry.get("name", entry.get("subgoal"))
     if isinstance(number, str) and re.fullmatch(r"[0-9]{1,3}", number):
         number = int(number)
@@ -243,13 +243,13 @@ def _leading_word(text: str) -> VerdictAnswer | None:
 
 
 def _after_name(line: str, name: str) -> str:
-    """Return a line's text after a subgoal's name and a colon or dash, where it begins with them."""
+    """Return a line without its leading subgoal name and colon or dash, if present."""
     match = re.match(r"(.*?)(?::|\s[-–—]\s)(.*)", line)
     return match[2] if match and normalize_text(match[1]) == normalize_text(name) else line
 
 
 def _agreed(answers: Sequence[SubgoalAnswer]) -> SubgoalAnswer:
-    """Return the first of several answers about one subgoal, as far as they do not contradict each other."""
+    """Merge several answers about one subgoal: the first answer, with contradicted fields unknown."""
     if len({each.answer for each in answers}) > 1:
         return NO_ANSWER
     first = answers[0]

@@ -1,4 +1,4 @@
-"""SOLE-R1 as it was published: one composite image a step, and its last answer in the next question."""
+"""SOLE-R1 as published: one composite image per step, with the previous answer in each question."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SingleCamera = Literal["external", "wrist"]
 
 @dataclass(frozen=True)
 class SoleR1(PublishedJudge):
-    """Progress that SOLE-R1 states step by step, from 0 at the first frame.
+    """Judges progress step by step with SOLE-R1, starting from 0 at the first frame.
 
     A question shows one image: first, previous and current frame side by side, each in a square of 384 pixels, the
     external camera's row over the wrist camera's where there are two. Its words say the progress of the previous
@@ -82,15 +82,15 @@ class SoleR1(PublishedJudge):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Names of the questions that an episode with one or two cameras is asked."""
+        """Names of the questions for episodes with one or two cameras."""
         return ("both", self.single)
 
     def options(self) -> Mapping[str, object]:
-        """Return all that can change a number, digests of the prompts and the profile's rules included."""
+        """Return all options that can affect results, including digests of the prompts and the profile's rules."""
         return self.published_options()
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
+        """Return a progress curve without the first frame, where progress is 0 by definition."""
         require(self.model, self.name, text=True)
         sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "step")
         self.view_names(episode)  # at most two

@@ -41,7 +41,7 @@ class Significance:
 
     Attributes:
         p_value: Two-sided; NaN if there is nothing to test.
-        caution: How far its level may be off on so few units; else empty.
+        caution: Warning that the test's level may be off on this few units; else empty.
     """
 
     p_value: float
@@ -51,7 +51,7 @@ class Significance:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Units of both arms within one stratum, those of the first arm first.
+    """Units of both arms within one stratum, starting with the first arm's units.
 
     Attributes:
         totals: Sum of values in each unit.
@@ -81,7 +81,7 @@ def sign_flip_test(
     observed = abs(float(np.sum(moving)))
     threshold = observed - 1e-12 * float(np.sum(np.abs(moving)))
     if len(moving) <= _MAX_EXACT_FLIPS + 1:
-        # The two arrangements that differ in every sign have one |sum|: the first sign may stay.
+        # Flipping every sign keeps |sum|, so the first sign can stay fixed.
         free = max(len(moving) - 1, 0)
         bits = (np.arange(2**free)[:, None] >> np.arange(free)) & 1
         sums = moving[:1].sum() + (1 - 2 * bits) @ moving[1:]
@@ -99,7 +99,7 @@ def sign_flip_test(
 def mcnemar_test(wins: int, losses: int) -> Significance:
     """Test paired 0/1 outcomes by McNemar's exact test: discordant pairs go either way with probability 1/2.
 
-    It is the sign-flip test in closed form.
+    This is the sign-flip test in closed form.
     """
     from scipy.special import bdtr
 
@@ -157,7 +157,7 @@ class _Prepared:
     def of(cls, stratum: Stratum) -> _Prepared:
         mean = float(np.sum(stratum.totals) / np.sum(stratum.sizes))
         centred = stratum.totals - stratum.sizes * mean
-        # Equal values must have no spread: what is left is only rounding.
+        # Equal values have no spread; any remainder is rounding error.
         centred[np.abs(centred) <= 1e-12 * np.abs(stratum.totals)] = 0.0
         return cls(stratum.weight * centred, stratum.sizes)
 
@@ -169,7 +169,7 @@ class _Prepared:
     def arms(self, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the difference of the arms' means and its variance, for each row of first-arm units ``chosen``."""
         t, s, units = self.totals, self.sizes, chosen.shape[1]
-        if np.all(s == 1):  # most often, and then two of the five sums suffice
+        if np.all(s == 1):  # the usual case, which needs only two of the five sums
             total, squares = t[chosen].sum(axis=1), (t * t)[chosen].sum(axis=1)
             first = [
                 total,
@@ -259,8 +259,8 @@ def _drawn_differences(strata: list[Stratum], draws: int, rng: np.random.Generat
 def rates_test(successes_a: int, n_a: int, successes_b: int, n_b: int) -> Significance:
     """Test whether two independent rates are equal: Boschloo's exact test, Fisher's above 300 episodes.
 
-    Boschloo's (1970) keeps its level at every common rate and is uniformly more powerful than Fisher's; with
-    many episodes they agree and Fisher's is quick.
+    Boschloo's test (1970) keeps its level at every common rate and is uniformly more powerful than Fisher's.
+    With many episodes the two agree, and Fisher's test is faster.
     """
     from scipy.stats import boschloo_exact, fisher_exact
 

@@ -1,17 +1,15 @@
-"""The call chain: every request of a judge goes through it, so that you never pay twice for the same answer.
+"""The call chain handles every request of a judge, so that you never pay twice for the same answer.
 
-Layers of one interface, ``async def answer(call) -> Response``, outermost first::
+All layers implement ``async def answer(call) -> Response``. From the outermost::
 
     Split      divides a request that a server can only answer in many calls
     Cache      takes the answer from the cache
-    Sharing    waits if the same call is under way, here or elsewhere
-    Decoding   decodes images, once for all attempts
-    Retrying   repeats a failed attempt
-    Attempt    takes a connection, checks the budget, records the attempt and stores the answer
-    Batching   collects requests that a model answers in one pass
-    ModelLayer asks the model
+    Sharing    waits if the same call is in progress, in this or another process Decoding   decodes images,
+    once for all attempts Retrying   repeats a failed attempt Attempt    takes a connection, checks the
+    budget, records the attempt and stores the answer Batching   collects requests that a model answers in one
+    pass ModelLayer asks the model
 
-In a worker the chain to a served model ends after Decoding in Forward; the owner of the run continues with Retrying.
+In a worker, the chain to a served model ends with Forward after Decoding. The run's owner continues with Retrying.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from stepscore.models.responses import Response
 
 
 class Ask(Protocol):
-    """Sends a request to the judge's model, or to a given one."""
+    """Sends a request to the judge's model, or to the given model."""
 
     async def __call__(self, request: TypedRequest[R], model: Model | None = None) -> R:
         """Return the response; no answered request is sent twice."""
@@ -54,7 +52,7 @@ class Ask(Protocol):
 
 @contextlib.contextmanager
 def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[CallChain]:
-    """Yield a chain to a model whose attempts are recorded in a folder, over all starts."""
+    """Yield a chain to a model; attempts are recorded in a folder across all starts."""
     account = RunAccount(folder, options)
     chain = CallChain(account, options, model)
     try:
@@ -65,9 +63,9 @@ def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[C
 
 
 class CallChain:
-    """Answers the requests of a run's judges, those without a model by ``default``.
+    """Answers the requests of a run's judges; requests without a model go to ``default``.
 
-    In a worker, ``forward`` returns the layer after Decoding for a served model.
+    In a worker, ``forward`` supplies the layer after Decoding for a served model.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class CallChain:
         self._account, self._options, self._default = account, options, default
         self._forward = forward
         self._layers: dict[str, tuple[Layer, Layer]] = {}
-        # By identity; the model is kept with its layers, so that no other can take its id.
+        # Keyed by identity. Keeping the model alive ensures that its id is not reused.
         self._known: dict[int, tuple[Model, tuple[Layer, Layer]]] = {}
         self._connections = asyncio.Semaphore(options.connections)
         self._decoders = Threads(2, "stepscore-decode")
@@ -90,7 +88,7 @@ class CallChain:
         self._decoders.shutdown(wait=True)
 
     def ask_about(self, episode: Episode, calls: list[Call], group: BatchGroup | None = None) -> Ask:
-        """Return the ``ask`` of one episode, which appends every call to ``calls``."""
+        """Return the ``ask`` function of an episode, which appends every call to ``calls``."""
         decode = media_decoder(episode)
 
         async def ask(request: Request, model: Model | None = None) -> Any:
@@ -103,7 +101,7 @@ class CallChain:
                 try:
                     return await whole.answer(Call(episode.id, "", request, asker=asker))
                 except BudgetError:
-                    # Calls in flight are paid for already: wait for their answers, so that they are stored.
+                    # Calls in flight are already billed, so wait until their answers are stored.
                     with waiter.paused() if waiter is not None else contextlib.nullcontext():
                         await self._account.settled()
                     raise
@@ -121,10 +119,10 @@ class CallChain:
             self._account.forget(call.key)
 
     def _of(self, model: Model) -> tuple[Layer, Layer]:
-        """Return the chain of a model, and its part from Retrying on."""
+        """Return a model's chain, and the part of the chain that starts at Retrying."""
         if id(model) not in self._known:
             described = dict(model.describe())
-            name = json.dumps(described, sort_keys=True)  # models of one name may differ in their options
+            name = json.dumps(described, sort_keys=True)  # models with the same name may differ in options
             if name not in self._layers:
                 self._layers[name] = self._build(model, described)
             self._known[id(model)] = model, self._layers[name]

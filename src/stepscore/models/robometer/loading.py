@@ -1,4 +1,4 @@
-"""Loading of a Robometer checkpoint: names of both layouts mapped to one, every tensor checked before any is read."""
+"""Load a Robometer checkpoint of either layout; all tensors are checked before any is read."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from stepscore.models.robometer.config import RobometerConfig
 from stepscore.models.robometer.engine import RobometerNetwork
 
 BACKBONE = {"robometer": "model.", "lerobot": "model.model."}
-"""What the names of the backbone's tensors begin with."""
+"""Prefix of the backbone's tensor names, by layout."""
 EMBEDDING = "model.language_model.embed_tokens.weight"
 LANGUAGE_HEADS = ("lm_head.weight", "model.lm_head.weight")
 UNUSED = ("frame_pool_attn.", "similarity_head.")
-"""Tensors of a checkpoint that no supported prediction reads: a pooling of image tokens, an earlier head."""
+"""Prefixes of checkpoint tensors that no supported prediction needs: image token pooling, an old head."""
 
 
 def stored_names(config: RobometerConfig, headers: Sequence[Header]) -> dict[str, str]:
-    """Return the name in the files of every tensor that the network has or that is unknown, by the network's name.
+    """Map the network's tensor names to the names in the files; unknown tensors are included.
 
-    A language head is left out, unless the embedding is stored only under its name: LeRobot's files keep one of two
-    tied tensors, the first by name.
+    The language head is skipped unless the embedding is stored only under the head's name. LeRobot's files
+    store only one of two tied tensors, the alphabetically first.
     """
     prefix = BACKBONE[config.layout]
     names: dict[str, str] = {}
@@ -64,11 +64,11 @@ def load_network(
     device: str = "cpu",
     attention: str = "sdpa",
 ) -> RobometerNetwork:
-    """Load backbone and heads onto a device, in evaluation mode.
+    """Load the backbone and heads onto a device, in evaluation mode.
 
     Raises:
-        ModelError: A tensor is missing, unknown, of another shape than the config states, or not of numbers; or
-            memory is too small. The message names the first one.
+        ModelError: A tensor is missing, unknown or not numeric, or its shape does not match the config, or
+            there is not enough memory. The message names the first such tensor.
     """
     where = shown(folder / "config.json")
     check_config(config.backbone, folder / "config.json", headers)
@@ -111,7 +111,7 @@ def _backbone_class() -> Any:
 
 
 def _backbone_config(config: RobometerConfig) -> Any:
-    """Return the backbone's config as transformers takes it."""
+    """Return the backbone's config in the form transformers expects."""
     import transformers
 
     fields = {key: value for key, value in config.backbone.items() if key not in ("model_type", "auto_map")}
@@ -121,7 +121,7 @@ def _backbone_config(config: RobometerConfig) -> Any:
 def _check_shapes(
     empty: RobometerNetwork, names: Mapping[str, str], headers: Sequence[Header], name: str
 ) -> None:
-    """Raise ModelError for the first tensor that is missing, unknown or of another shape; heads go first."""
+    """Raise ModelError for the first missing, unknown or wrongly shaped tensor, starting with the heads."""
     entries: dict[str, TensorEntry] = {
         key: entry for header in headers for key, entry in header.tensors.items()
     }

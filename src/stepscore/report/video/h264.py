@@ -1,4 +1,4 @@
-"""Frames written as H.264 in mp4, each at its own timestamp, with few of them in memory."""
+"""Write frames as H.264 in mp4, each at its exact timestamp, with few frames in memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     import av
 
 TIME_BASE = 90_000
-"""Ticks per second: a frame of every usual frame rate lasts an integral number of them."""
+"""Ticks per second. A frame of any common frame rate lasts an integral number of ticks."""
 
 COARSE_TIME_BASE = 1_000
-"""Ticks per second where frames are hours apart."""
+"""Ticks per second if frames are hours apart."""
 
 MAX_TICKS = 2**31 - 1
-"""Most ticks that mp4 holds between two frames."""
+"""Largest number of ticks that mp4 can store between two frames."""
 
 MAX_DECODED_BYTES = 48 * 2**20
-"""Size of the decoded frames held at a time."""
+"""Largest size of the decoded frames kept in memory, in bytes."""
 
-# Without B-frames packet i is frame i. A fixed number of threads, so that the bytes do not depend on the
-# machine's cores; several, so that frames are encoded while the next ones are made.
+# Without B-frames, packet i is frame i. The number of threads is fixed, so that the output does not depend on
+# the machine's cores, and above one, so that encoding overlaps with drawing.
 _OPTIONS = {"crf": "20", "preset": "veryfast", "bf": "0", "threads": "4"}
 
 
@@ -42,7 +42,7 @@ def stream_frames(
     Args:
         view: The camera to read.
         size: Longer side in pixels; ``None`` keeps the recorded size.
-        indices: Which frames; all by default.
+        indices: Indices of the frames to yield; all by default.
     """
     info = view.info()
     scale = 1.0 if size is None else size / max(info.width, info.height)
@@ -65,12 +65,12 @@ def write_h264(
 
     Args:
         path: Output file; an existing one is replaced once the new one is complete.
-        frames: RGB frames of one size, shape (h, w, 3), consumed one at a time. The last column or row of frames
-            with an odd size is doubled, since 4:2:0 needs even sides.
+        frames: RGB frames of equal size, shape (h, w, 3), consumed one at a time. If a side is odd, the last
+            column or row is repeated, because 4:2:0 needs even sides.
         times: Timestamp of each frame in seconds.
         duration_s: End of the last frame in seconds.
         fps: Nominal frame rate, stored in the file.
-        keyframe_s: Seconds between keyframes: a seek decodes no more than this.
+        keyframe_s: Seconds between keyframes, the most that a seek has to decode.
 
     Raises:
         VideoError: The frames cannot be encoded.
@@ -83,7 +83,7 @@ def write_h264(
         try:
             _encode(temporary, frames, times, duration_s, rate, options)
         except av.FFmpegError as error:
-            if isinstance(error, OSError):  # of the disk, not of the video
+            if isinstance(error, OSError):  # a disk error, not a video error
                 raise
             raise VideoError(f"{path.name} cannot be encoded as H.264: {error.strerror}.") from error
     return path
@@ -102,10 +102,10 @@ def _encode(
     time_base = _time_base(np.diff((*times, duration_s)))
     ticks = [round(float(t) * time_base) for t in (*times, duration_s)]
     durations = dict(zip(ticks[:-1], np.diff(ticks).tolist(), strict=True))
-    # Left to itself, mp4 counts in finer ticks, of which fewer hours fit between two frames.
+    # By default, mp4 uses finer ticks, which limit the gap between two frames to fewer hours.
     container_options = {"movflags": "+faststart", "video_track_timescale": str(time_base)}
     with av.open(str(path), "w", format="mp4", options=container_options) as container:
-        container.metadata["comment"] = "StepScore"  # by which `plot` knows a video of its own
+        container.metadata["comment"] = "StepScore"  # lets `plot` recognise its own videos
         stream = container.add_stream("libx264", rate=rate, options=options)
         stream.codec_context.time_base = Fraction(1, time_base)
         stream.pix_fmt = "yuv420p"

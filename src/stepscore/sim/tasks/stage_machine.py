@@ -1,13 +1,13 @@
-"""The stage machine: which milestone is true now, how far the next one is, and the progress potential.
+"""The stage machine: tracks milestones, the distance to the next milestone, and the progress potential.
 
 A task has K milestones in order. The stage is the number of the furthest milestone that is true *now*, so it
-falls when something is undone. Within a stage the share done is how much the next milestone's gap has shrunk
-since the start::
+falls if the robot undoes a step. Within a stage, the completed share is the relative decrease of the next
+milestone's gap since the start::
 
     potential = (stage + share) / K,   share = 1 - gap(now) / gap(start), clipped to 0 .. 0.99
 
-It is 1 exactly while the last milestone, success, is true. A chain of tasks is several phases: the next one
-begins when the last milestone of the one before is true, and measures from the state then.
+The potential is 1 exactly while the last milestone (success) is true. A chain of tasks has several phases. A
+phase begins when the last milestone of the previous phase becomes true, and measures gaps from that state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stepscore.sim.tasks.distances import (
 from stepscore.types import SuccessMode
 
 MAX_SHARE = 0.99
-"""Largest share of a stage that is done, so that only the milestone itself completes it."""
+"""Largest completed share of a stage, so that only reaching the milestone completes the stage."""
 _MIN_GAP = 1e-6
 
 
@@ -38,10 +38,10 @@ class Milestone:
     """A state of the scene that ends a stage.
 
     Attributes:
-        stage: Name of the stage it ends: ``"pull the drawer"``.
+        stage: Name of the stage that the milestone ends: ``"pull the drawer"``.
         subgoal: The state in words that can be checked in an image: ``"the drawer is fully open"``.
-        condition: When it is true, and how far it is from that.
-        mode: ``"ever"``: it counts once it was true; ``"holds"``: it must be true at the end.
+        condition: The condition of the milestone, with the remaining distance.
+        mode: ``"ever"``: the milestone counts if it was true at any time; ``"holds"``: it must be true at the end.
     """
 
     stage: str
@@ -58,7 +58,7 @@ class StageStatus:
         stage: Number of the furthest true milestone, 0..K, over all phases.
         potential: Progress in 0..1.
         truths: Whether each milestone is true now, in order.
-        gap: Metres that the last milestone is away.
+        gap: Distance to the last milestone, in metres.
         phase: Index of the current part of a chain, from 0.
     """
 
@@ -70,12 +70,12 @@ class StageStatus:
 
     @property
     def success(self) -> bool:
-        """Whether the whole task is done now."""
+        """Whether the whole task is currently done."""
         return self.truths[-1]
 
 
 class StageMachine:
-    """Tracker of stage and potential over the states of a rollout, from ``start`` on; most tasks have one phase."""
+    """Tracks stage and potential over a rollout that begins at ``start``; most tasks have one phase."""
 
     def __init__(self, phases: Sequence[Sequence[Milestone]], start: State) -> None:
         self._phases = tuple(tuple(phase) for phase in phases)
@@ -83,7 +83,7 @@ class StageMachine:
         self._total = sum(len(phase) for phase in self._phases)
 
     def update(self, now: State) -> StageStatus:
-        """Return the status of the next state; a phase that is done stays done."""
+        """Return the status of the next state; completed phases stay completed."""
         gaps = self._gaps(now)
         while gaps[-1] <= 0.0 and len(self._starts) < len(self._phases):
             self._starts.append(now)
@@ -124,12 +124,12 @@ def reach(stage: str, subgoal: str, metres: float = 0.04, *, point: str = "objec
 
 
 def touch(stage: str, subgoal: str) -> Milestone:
-    """Make the milestone that some part of the hand touches the object."""
+    """Make the milestone that any part of the hand touches the object."""
     return Milestone(stage, subgoal, Touching(MAIN_PART))
 
 
 def hold(stage: str, subgoal: str) -> Milestone:
-    """Make the milestone that both fingers press the object from their sides."""
+    """Make the milestone that both fingers press the object, one from each side."""
     return Milestone(stage, subgoal, Holding(MAIN_PART))
 
 
@@ -139,25 +139,25 @@ def lift(stage: str, subgoal: str, metres: float = 0.03) -> Milestone:
 
 
 def move(stage: str, subgoal: str, metres: float, *, axes: str = "xyz", point: str = "object") -> Milestone:
-    """Make the milestone that the object is ``metres`` nearer to its goal."""
+    """Make the milestone that the object is ``metres`` closer to its goal than at the start."""
     return Milestone(stage, subgoal, Advanced(metres, point, "target", axes))
 
 
 def shift(stage: str, subgoal: str, metres: float, *, point: str = "object") -> Milestone:
-    """Make the milestone that the object is ``metres`` away from where it was."""
+    """Make the milestone that the object is ``metres`` away from its initial position."""
     return Milestone(stage, subgoal, Displaced(point, metres))
 
 
 def over(stage: str, subgoal: str, metres: float, *, axes: str = "xy", point: str = "object") -> Milestone:
-    """Make the milestone that the object is within ``metres`` of its goal over some axes: above a bin."""
+    """Make the milestone that the object is within ``metres`` of its goal along ``axes``, e.g. above a bin."""
     return Milestone(stage, subgoal, Within(point, "target", metres, axes))
 
 
 def finish(stage: str, subgoal: str, metres: float, *, axes: str = "xyz", point: str = "object") -> Milestone:
-    """Make the last milestone, the simulator's success; its gap is the object's distance to its goal."""
+    """Make the last milestone (the simulator's success), with the object's distance to its goal as gap."""
     return finish_by(stage, subgoal, Within(point, "target", metres, axes))
 
 
 def finish_by(stage: str, subgoal: str, condition: Condition) -> Milestone:
-    """Make the last milestone, the simulator's success; its gap is that of ``condition``."""
+    """Make the last milestone (the simulator's success), with the gap of ``condition``."""
     return Milestone(stage, subgoal, Done(condition), mode="holds")

@@ -1,7 +1,7 @@
 """Write LeRobot datasets (v3.0, v2.1) that LeRobot's own loader and our reader open.
 
-Frames are encoded one by one, so a recording of any length takes the same memory. ``meta/info.json`` is
-written last: a folder without it is an unfinished dataset.
+Frames are encoded one by one, so memory use does not grow with the length of a recording. ``meta/info.json``
+is written last, so a folder without this file is an unfinished dataset.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from stepscore.episodes.lerobot.writing.video_encoding import Codec, Encoding, V
 from stepscore.errors import OptionError
 
 _STATS_EVERY = 10
-"""One frame in this many enters the statistics of a camera."""
+"""Sampling interval, in frames, for the image statistics of a camera."""
 _MAX_IMAGE_ROWS = 256
-"""Encoded images are kept in memory for at most this many frames."""
+"""Largest number of frames whose encoded images are kept in memory."""
 _GOP: Mapping[str, int] = {"h264": 30, "av1": 2}
 _CRF: Mapping[str, int] = {"h264": 20, "av1": 30}
 
@@ -44,8 +44,8 @@ class Recording:
         task: The instruction.
         frames: One mapping per frame, feature to value: (h, w, 3) uint8 arrays are cameras
             (``observation.images.top``); numbers, texts and 1-D arrays are other features (``action``,
-            ``next.success``). Read once, one frame at a time.
-        extra: Further columns of this episode in meta/, such as ``sparse_subtask_names``.
+            ``next.success``). The iterable is consumed once, one frame at a time.
+        extra: Additional columns for this episode in meta/, such as ``sparse_subtask_names``.
     """
 
     task: str
@@ -69,15 +69,15 @@ def write_lerobot(
     """Write recordings as a dataset; return its folder, ready for ``open_episodes`` and for LeRobot.
 
     Args:
-        root: The dataset's folder; new or empty.
-        recordings: The episodes, in order. All have the features of the first frame of the first episode.
+        root: The dataset's folder, which must be new or empty.
+        recordings: The episodes, in order. All must have the same features as the first frame of the first episode.
         fps: Frames per second.
         codec: ``"h264"``, which plays everywhere, or ``"av1"``, LeRobot's own default.
         version: FileLayout: ``"v3.0"`` keeps many episodes in a file, ``"v2.1"`` one.
-        gop: Frames from keyframe to keyframe at most; by default 30 (H.264) or LeRobot's own 2 (AV1).
+        gop: Largest number of frames between keyframes; by default 30 (H.264) or LeRobot's own 2 (AV1).
         crf: Quality, lower is better; by default 20 for H.264 and 30 for AV1.
         robot: The robot's name.
-        images: Cameras to be kept as PNG images in the data files instead of as videos.
+        images: Cameras to store as PNG images in the data files instead of as videos.
         episodes_per_file: v3.0: start new files after this many episodes; by default when they get large.
     """
     for name, value, allowed in (("codec", codec, get_args(Codec)), ("version", version, get_args(Version))):
@@ -85,7 +85,7 @@ def write_lerobot(
             raise OptionError(f"{name} is {value!r}. Allowed: {', '.join(allowed)}.")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise OptionError(f"{root} already exists and is not empty; choose another folder or remove it.")
-    # Encoders count in whole ticks: 29.97 becomes 30000/1001.
+    # Encoders need an integral number of ticks, so 29.97 becomes 30000/1001.
     rate = Fraction(fps).limit_denominator(1001)
     encoding = Encoding(codec, rate, gop or _GOP[codec], _CRF[codec] if crf is None else crf)
     layout = FileLayout(root, version, episodes_per_file)
@@ -100,21 +100,21 @@ def write_lerobot(
 
 @dataclass
 class _OpenEpisode:
-    """The episode that is being written."""
+    """The episode currently being written."""
 
     index: int
     task: int
     length: int = 0
     written: int = 0
     places: dict[str, Any] = field(default_factory=dict)
-    # Numbers are kept as bytes: a small array per frame between the large images that come and go would
-    # leave the heap so fragmented that memory grows with every frame.
+    # Store numbers as bytes. Small arrays allocated between large, short-lived images would fragment the
+    # heap, and memory would grow with every frame.
     numbers: dict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     others: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     stats: dict[str, Stats] = field(default_factory=dict)
 
     def add_stats(self, key: str, stats: Stats) -> None:
-        """Add the statistics of some frames to those of a feature."""
+        """Merge the statistics of some frames into a feature's statistics."""
         self.stats[key] = Stats.merged([self.stats[key], stats]) if key in self.stats else stats
 
 
@@ -175,7 +175,7 @@ class _Writer:
             )
 
     def _begin(self, episode: _OpenEpisode) -> None:
-        """Open the files of an episode and note where in them it begins."""
+        """Open the files of an episode and record its offsets in them."""
         for key, feature in self.features.items():
             if feature.dtype == "video":
                 size = self._videos[key].size() if key in self._videos else 0
@@ -211,7 +211,7 @@ class _Writer:
         episode.length += 1
 
     def _flush(self, episode: _OpenEpisode) -> None:
-        """Write the rows that are pending as a row group; an episode without images is one."""
+        """Write the pending rows as a row group; an episode without images is a single row group."""
         frames = np.arange(episode.written, episode.length)
         if not len(frames):
             return
