@@ -243,8 +243,8 @@ def test_of_shards_that_start_at_once_one_divides_the_folder(tmp_path: Path) -> 
     ("text", "why"),
     [
         ("{", "not JSON"),
-        ("[]", "another format"),
-        ('{"format": 9}', "another format"),
+        ("[]", "not in format 1"),
+        ('{"format": 9}', "not in format 1"),
         ('{"format": 1, "shards": 3}', "damaged"),
         (
             '{"format":1,"shards":1000000000,"episodes":1,"ids":"","batch":1,"source":"","protocol":{}}',

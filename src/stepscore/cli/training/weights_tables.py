@@ -104,12 +104,22 @@ def _removed(removal: Removal) -> list[PrintedTable]:
     if not removal.episodes:
         return []
     first = removal.episodes[:MOST_REMOVED]
+    # The path of the page is in a note, so that no address is folded.
+    page = first[0].link.partition("#")[0]
     rows = tuple(
-        TableRow((text_cell(e.id), text_cell(e.reason), text_cell(_SUCCESS[e.success]), text_cell(e.link)))
+        TableRow(
+            (
+                text_cell(e.id),
+                text_cell(e.reason),
+                text_cell(_SUCCESS[e.success]),
+                text_cell(e.link.removeprefix(page)),
+            )
+        )
         for e in first
     )
     more = len(removal.episodes) - len(first)
     notes = [f"and {more} more; --json lists all of them"] if more else []
+    notes += [f"The report: {page}"] if page else []
     notes += [removal.text] if removal.text else []
     heads = ("episode", "because", "success\nby label", "in the report")
     return [PrintedTable("Removed", tuple(Column(head, left=True) for head in heads), rows, tuple(notes))]
