@@ -17,9 +17,8 @@ import numpy as np
 from stepscore.episodes import TIME_TOLERANCE_S, Clip, Episode, fit_size, resize_frames
 from stepscore.errors import CapabilityError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask
-from stepscore.judges.common.unstored_account import UnstoredAccount
 from stepscore.models import DecodedMedia, Model, Prompt, ScoreStream, run_blocking
-from stepscore.models.calls import Call, CallChain, CallOptions
+from stepscore.models.calls import Call, CallChain, CallOptions, UnstoredAccount
 from stepscore.types import Curve, FloatArray, Frames, Judgement
 
 OddFrames = Literal["wait", "repeat"]

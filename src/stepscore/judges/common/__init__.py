@@ -13,7 +13,6 @@ from stepscore.judges.common.parsing import json_values, strip_thinking
 from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
 from stepscore.judges.common.success_map import PROBABILITY_CHANNEL, FittedSuccess, final_score
-from stepscore.judges.common.unstored_account import UnstoredAccount
 
 __all__ = [
     "PROBABILITY_CHANNEL",
@@ -21,7 +20,6 @@ __all__ = [
     "FittedMap",
     "FittedSuccess",
     "PromptTemplate",
-    "UnstoredAccount",
     "calibration_mismatch",
     "causal_prefixes",
     "check_calibration",

@@ -12,6 +12,7 @@ from stepscore.models.calls.options import Budget, CallOptions
 from stepscore.models.calls.prefix_cache import PrefixCacheCounts, PrefixCacheUse
 from stepscore.models.calls.prices import Price, check_amount, check_prices, price_of
 from stepscore.models.calls.retries import PATIENCE_S, Waits, log_wait
+from stepscore.models.calls.unstored_account import UnstoredAccount
 
 __all__ = [
     "ATTEMPTS_DATABASE",
@@ -36,6 +37,7 @@ __all__ = [
     "RunAccount",
     "Spent",
     "Split",
+    "UnstoredAccount",
     "Waiter",
     "Waits",
     "check_amount",

@@ -15,8 +15,8 @@ import numpy as np
 from stepscore.episodes import Clip, Episode, fit_size, resize_frames
 from stepscore.errors import StepScoreError
 from stepscore.judges import Ask, Judge, default_model
-from stepscore.judges.common import PROBABILITY_CHANNEL, UnstoredAccount
-from stepscore.models.calls import Call, CallChain, CallOptions
+from stepscore.judges.common import PROBABILITY_CHANNEL
+from stepscore.models.calls import Call, CallChain, CallOptions, UnstoredAccount
 from stepscore.runs import LiveRun, protocol_of
 from stepscore.server.reward_api.limits import Admission, Limits, RefusedError
 from stepscore.server.reward_api.received import Received

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stepscore.errors import BudgetError
-from stepscore.models import Response
-from stepscore.models.calls import Budget, CallOutcome, Waiter
+from stepscore.models.calls.claims import CallOutcome, Waiter
+from stepscore.models.calls.options import Budget
+from stepscore.models.responses import Response
 
 
 class UnstoredAccount:
